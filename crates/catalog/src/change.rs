@@ -248,7 +248,9 @@ impl Catalog {
             Ddl::CreateSearchIndex(create) => self.search_indexes.create(create, at),
             Ddl::AlterSearchIndex(alter) => self.search_indexes.alter(alter),
             Ddl::DropSearchIndex { table, if_exists } => self.search_indexes.drop(table, *if_exists),
-            Ddl::RunJob { .. }
+            // It is a position, and no declaration.
+            Ddl::SkipPartition(_)
+            | Ddl::RunJob { .. }
             | Ddl::RebuildSearchIndex(_)
             | Ddl::Show(_)
             | Ddl::Describe { .. }

@@ -3,6 +3,7 @@
 mod backup;
 mod dedup;
 mod sink;
+mod skip;
 pub(crate) mod sql;
 
 pub use swiftwater_catalog::ErrorKind;
@@ -14,6 +15,7 @@ use crate::RuntimeError;
 pub use backup::BackupError;
 pub use dedup::DedupError;
 pub use sink::SinkError;
+pub use skip::SkipError;
 
 /// An error of the engine.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -116,6 +118,9 @@ pub enum EngineError {
     /// Events are appended to a stream of the cluster that does not write them to its topic.
     #[error("stream `{0}` of the cluster takes no events: it is declared without `produce`")]
     TakesNoEvents(String),
+    /// A partition cannot be skipped so.
+    #[error(transparent)]
+    Skip(#[from] SkipError),
     /// Events cannot be written to the topic of their stream.
     #[error("topic `{topic}` cannot be written at present: {why}{}", if *.is_unsure { "; some of these events may be written" } else { "" })]
     NotWritten {
@@ -243,6 +248,7 @@ impl EngineError {
             EngineError::Runtime(error) => error.kind(),
             EngineError::Sink(error) => error.kind(),
             EngineError::Backup(error) => error.kind(),
+            EngineError::Skip(error) => error.kind(),
             EngineError::Unfit(_)
             | EngineError::AlertOfEvents
             | EngineError::Expression { .. }
@@ -316,10 +322,6 @@ impl EngineError {
             EngineError::ReadsTopic(_) => {
                 Some("Produce the events to the topic, or send them to another stream.".to_owned())
             }
-            EngineError::TakesNoEvents(_)
-            | EngineError::NotWritten { .. }
-            | EngineError::NoCluster
-            | EngineError::OtherNode { .. } => self.cluster_hint(),
             EngineError::Source(_) => {
                 Some("Add [kafka.NAME] with `brokers` to the settings, and start the server again.".to_owned())
             }
@@ -350,6 +352,7 @@ impl EngineError {
             EngineError::EndpointUnfit { hint, .. } if !hint.is_empty() => Some((*hint).to_owned()),
             EngineError::Sink(error) => error.hint().map(str::to_owned),
             EngineError::Backup(error) => error.hint().map(str::to_owned),
+            EngineError::Skip(error) => Some(error.hint()),
             EngineError::Dedup(error) => Some(error.hint().to_owned()),
             EngineError::JobRunning(_) => {
                 Some("Wait until SHOW JOBS shows another `state`, or DROP the job.".to_owned())
@@ -373,7 +376,7 @@ impl EngineError {
                     .to_owned(),
             ),
             EngineError::NotStored(_) => Some("Try again: a numbered request is stored once.".to_owned()),
-            _ => None,
+            _ => self.cluster_hint(),
         }
     }
 }

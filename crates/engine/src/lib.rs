@@ -46,7 +46,7 @@ pub use backup::{
 pub use config::{ClusterConfig, HistoryConfig, KafkaConnections, SchemaSettings};
 pub use durable::history::Disks;
 pub use engine::Engine;
-pub use error::{BackupError, DedupError, EngineError, ErrorKind, SinkError};
+pub use error::{BackupError, DedupError, EngineError, ErrorKind, SinkError, SkipError};
 pub use history_error::HistoryError;
 pub use objects::{
     endpoints::{

@@ -64,6 +64,14 @@ impl OtherStatements for Statements {
             return Err(SqlError::new(SqlErrorKind::Invalid, "the statement is not one of the engine"));
         };
         if let Some(cluster) = history.cluster().filter(|cluster| cluster.takes(&ddl)) {
+            if let Ddl::CreateStream(create) = &ddl
+                && create.watermark.is_some()
+            {
+                return Err(from_engine(EngineError::Cluster(format!(
+                    "stream `{}` of the cluster cannot have a WATERMARK yet: name the time in the query, as in EVENT(ts)",
+                    create.name
+                ))));
+            }
             let is_changed = cluster.change(&ddl).await.map_err(from_engine)?;
             return Ok(Some(table([(
                 "changed",

@@ -55,9 +55,11 @@ pub struct TopicMetrics {
     pub stream: String,
     /// Messages between the positions and the ends of the partitions.
     pub lag: u64,
-    /// Messages that were deleted before they were read, since the reader began.
+    /// Messages that were deleted before they were read, since the server started.
     pub lost: u64,
-    /// Messages without a value that were left out, since the reader began.
+    /// Offsets that statements have skipped, since the server started.
+    pub skipped: u64,
+    /// Messages without a value that were left out, since the server started.
     pub tombstones: u64,
     /// Partitions that are not read at present because of an error; all of them if the topic cannot be read.
     pub failing_partitions: u64,

@@ -42,7 +42,7 @@ pub use plan_interning::PlanInterner;
 pub use standing::{SharedPlan, StandingQuery, WINDOWS_OVERLAP_MAX, event_filter};
 pub use step::{
     EventTimeFold, Generation, MaxEventTime, NO_TIME, QueryStep, Shard, SingleRow, SourcePosition, StepInput,
-    StepNanos,
+    StepNanos, known_time,
 };
 pub use stream_join::{
     JoinBuffer, JoinEvent, JoinPair, JoinPlace, JoinProgress, JoinQuery, JoinTimeBounds, Match, SIDES,

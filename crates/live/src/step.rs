@@ -30,7 +30,7 @@ use crate::{
     standing::{CompiledBody, CompiledViews},
 };
 use event_time::EventTimes;
-pub use event_time::{MaxEventTime, NO_TIME};
+pub use event_time::{MaxEventTime, NO_TIME, known_time};
 use fold::Fold;
 pub use fold::{EventTimeFold, Generation, SingleRow};
 use shape::{ShapeInput, Shapes};

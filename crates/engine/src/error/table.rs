@@ -14,7 +14,9 @@ use swiftwater_lang::{
 use swiftwater_live::{UnsupportedView, columns::ColumnsError};
 use swiftwater_text::IndexKind;
 
-use crate::error::{BackupError, DedupError, EngineError, RuntimeError, SinkError, sql::from_engine};
+use crate::error::{
+    BackupError, DedupError, EngineError, RuntimeError, SinkError, SkipError, sql::from_engine,
+};
 
 fn query_errors() -> QueryErrors {
     QueryErrors(vec![QueryError {
@@ -174,6 +176,16 @@ fn samples() -> Vec<EngineError> {
         EngineError::NotWritten { topic: text("t"), why: text("no broker answers"), is_unsure: false },
         EngineError::NotWritten { topic: text("t"), why: text("no broker answers"), is_unsure: true },
         EngineError::Source(text("the settings have no connection `main` to Kafka: they have none")),
+        EngineError::Skip(SkipError::NoPartition { topic: text("t"), partition: 3, partitions: 3 }),
+        EngineError::Skip(SkipError::NoPosition { topic: text("t"), partition: 0 }),
+        EngineError::Skip(SkipError::Behind { topic: text("t"), partition: 0, to: 5, position: 7 }),
+        EngineError::Skip(SkipError::Beyond { topic: text("t"), partition: 0, to: 12, end: 10 }),
+        EngineError::Skip(SkipError::Away { topic: text("t"), partition: 0, why: text("no broker answers") }),
+        EngineError::Skip(SkipError::NotPersisted {
+            topic: text("t"),
+            partition: 0,
+            why: text("the disk is full"),
+        }),
         EngineError::Cluster(text("stream `s` of the cluster cannot be paused")),
         EngineError::ClusterAway(text("topic `t` cannot be written")),
         EngineError::NoCluster,

@@ -115,7 +115,8 @@ pub(crate) async fn execute(context: Context<'_>, ddl: &Ddl) -> Result<bool, Eng
         Ddl::DropSearchIndex { table, .. } => {
             carry_out(context, &AsWritten(search_indexes::DropSearchIndex(table)), ddl).await
         }
-        // It changes no definition, so it is not logged.
+        // They change no definition, so they are not logged.
+        Ddl::SkipPartition(skip) => context.history.skip_partition(skip).await,
         Ddl::RebuildSearchIndex(rebuild) => context.history.rebuild_index(rebuild).await,
         // They change nothing.
         Ddl::RunJob { .. }

@@ -39,7 +39,24 @@ async fn numbers(engine: &Engine) -> Vec<u64> {
 }
 
 async fn until_count(engine: &Engine, count: usize) {
-    until_said(engine, "SELECT count(*) AS c FROM s", &format!("{{\"c\":{count}}}\n")).await;
+    let (text, expected) = ("SELECT count(*) AS c FROM s", format!("{{\"c\":{count}}}\n"));
+    let said = tokio::time::timeout(Duration::from_secs(60), async {
+        while try_sql(engine, text).await.ok().as_ref() != Some(&expected) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    if said.await.is_err() {
+        let (found, shown) = (try_sql(engine, text).await, sql(engine, "SHOW PARTITIONS").await);
+        panic!("{found:?}, not {expected}: {shown}");
+    }
+}
+
+/// Pauses the stream; its reader, which has read partition 0 up to an offset, has ended then.
+async fn pause(engine: &Engine, position: u64) {
+    sql(engine, "ALTER STREAM s PAUSE").await;
+    // It changes nothing, and waits for the reader.
+    let skipped = sql(engine, &format!("ALTER STREAM s SKIP PARTITION 0 TO {position}")).await;
+    assert_eq!(skipped, "{\"changed\":false}\n");
 }
 
 /// Waits until `SHOW PARTITIONS` has this text.
@@ -218,7 +235,7 @@ async fn deleted_messages_stop_a_stored_partition_until_a_statement_lets_it_go_o
     sql(&engine, "ALTER STREAM s RESUME").await;
     let shown = until_shown(&engine, "\"stopped\"").await;
     assert!(
-        shown.contains("5 messages from offset 3 on were deleted before they were read. To read on from offset 8: ALTER STREAM s SET KAFKA (on_gap = skip)"),
+        shown.contains("5 messages from offset 3 on were deleted before they were read. To read on from offset 8: ALTER STREAM s SKIP PARTITION 0 TO 8"),
         "{shown}"
     );
     // The other partition is read.
@@ -230,6 +247,173 @@ async fn deleted_messages_stop_a_stored_partition_until_a_statement_lets_it_go_o
     let mut all = numbers(&engine).await;
     all.sort_unstable();
     assert_eq!(all, [0, 1, 2, 8, 9, 20, 21]);
+    stop(engine, GRACE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skipped_partition_goes_on_at_the_offset_of_the_statement() {
+    let (dir, kafka) = (tempfile::tempdir().unwrap(), FakeKafka::new());
+    kafka.make_topic("t", 2);
+    let engine = open(dir.path(), &kafka).await;
+    sql(&engine, "CREATE STREAM s (n LONG) FROM KAFKA (topic = 't', start = earliest)").await;
+    produce(&kafka, 0, 0..3);
+    produce(&kafka, 1, 20..22);
+    until_count(&engine, 5).await;
+    pause(&engine, 3).await;
+    produce(&kafka, 0, 3..12);
+    kafka.delete_before("t", 0, 8);
+    sql(&engine, "ALTER STREAM s RESUME").await;
+    let shown = until_shown(&engine, "\"stopped\"").await;
+    assert!(shown.contains("ALTER STREAM s SKIP PARTITION 0 TO 8"), "{shown}");
+    // Another partition is not skipped by it.
+    produce(&kafka, 1, 22..24);
+    until_count(&engine, 7).await;
+    assert_eq!(sql(&engine, "ALTER STREAM s SKIP PARTITION 0 TO 10").await, "{\"changed\":true}\n");
+    until_count(&engine, 9).await;
+    let shown = until_shown(&engine, "\"position\":12,\"end\":12").await;
+    // Of the seven offsets, five had been deleted.
+    assert!(shown.contains("\"position\":12,\"end\":12,\"lag\":0,\"lost\":5,\"skipped\":2,"), "{shown}");
+    let mut all = numbers(&engine).await;
+    all.sort_unstable();
+    assert_eq!(all, [0, 1, 2, 10, 11, 20, 21, 22, 23]);
+    // It is there already.
+    assert_eq!(sql(&engine, "ALTER STREAM s SKIP PARTITION 0 TO 12").await, "{\"changed\":false}\n");
+    stop(engine, GRACE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paused_stream_can_be_skipped_and_goes_on_there_after_a_restart() {
+    let (dir, kafka) = (tempfile::tempdir().unwrap(), FakeKafka::new());
+    kafka.make_topic("t", 1);
+    let engine = open(dir.path(), &kafka).await;
+    sql(&engine, "CREATE STREAM s (n LONG) FROM KAFKA (topic = 't', start = earliest)").await;
+    produce(&kafka, 0, 0..3);
+    until_count(&engine, 3).await;
+    pause(&engine, 3).await;
+    produce(&kafka, 0, 3..10);
+    sql(&engine, "ALTER STREAM s SKIP PARTITION 0 TO 6").await;
+    let shown = until_shown(&engine, "\"paused\"").await;
+    assert!(shown.contains("\"position\":6,\"end\":10,\"lag\":4,\"lost\":0,\"skipped\":3,"), "{shown}");
+    stop(engine, Duration::ZERO).await;
+    let engine = open(dir.path(), &kafka).await;
+    sql(&engine, "ALTER STREAM s RESUME").await;
+    until_count(&engine, 7).await;
+    assert_eq!(numbers(&engine).await, [0, 1, 2, 6, 7, 8, 9]);
+    stop(engine, GRACE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skip_that_was_acknowledged_survives_a_loss_of_power_at_whatever_call() {
+    let cases = std::env::var("SOAK_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(10);
+    let (mut acknowledged, mut refused) = (0, 0);
+    for seed in 0..cases {
+        let mut rng = Rng::new(seed);
+        let clock = Arc::new(TestClock::at(1_700_000_000_000));
+        let kafka = FakeKafka::new();
+        kafka.make_topic("t", 1);
+        let settings = || {
+            let (history, options) = Machine::settings();
+            (HistoryConfig { kafka: connections(&kafka), ..history }, options)
+        };
+        let mut machine = Machine::new(Kind::Disk);
+        let engine = machine.open_with(&clock, settings()).await.unwrap();
+        sql(&engine, "CREATE STREAM s (n LONG) FROM KAFKA (topic = 't', start = earliest)").await;
+        produce(&kafka, 0, 0..3);
+        until_count(&engine, 3).await;
+        pause(&engine, 3).await;
+        produce(&kafka, 0, 3..10);
+        machine.power.off_at(machine.power.calls() + 1 + rng.below(20) as u64, false);
+        let is_acknowledged = tokio::select! {
+            skipped = try_sql(&engine, "ALTER STREAM s SKIP PARTITION 0 TO 6") => skipped.is_ok(),
+            () = async { while !machine.power.is_off() { tokio::task::yield_now().await } } => false,
+        };
+        if is_acknowledged {
+            acknowledged += 1;
+            while !machine.power.is_off() {
+                machine.cut();
+                tokio::task::yield_now().await;
+            }
+        } else {
+            refused += 1;
+        }
+        stop(engine, Duration::ZERO).await;
+        machine = machine.after_power_loss(seed).await;
+        let engine = machine.open_with(&clock, settings()).await.unwrap();
+        sql(&engine, "ALTER STREAM s RESUME").await;
+        until_said(&engine, "SELECT count(*) > 3 AS c FROM s", "{\"c\":true}\n").await;
+        let found = numbers(&engine).await;
+        let is_skipped = found == [0, 1, 2, 6, 7, 8, 9];
+        assert!(
+            is_skipped || !is_acknowledged && found == (0..10).collect::<Vec<_>>(),
+            "seed {seed}: {found:?}"
+        );
+        stop(engine, GRACE).await;
+    }
+    assert!(acknowledged > 0 && refused > 0, "{acknowledged} and {refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skips_that_cannot_be_are_refused_with_the_offset() {
+    let (dir, kafka) = (tempfile::tempdir().unwrap(), FakeKafka::new());
+    kafka.make_topic("t", 2);
+    let engine = open(dir.path(), &kafka).await;
+    let refused = async |text: &str| try_sql(&engine, text).await.unwrap_err().to_string();
+    sql(&engine, "CREATE STREAM s (n LONG) FROM KAFKA (topic = 't', start = earliest)").await;
+    produce(&kafka, 0, 0..5);
+    until_count(&engine, 5).await;
+    for (statement, error) in [
+        ("s SKIP PARTITION 0 TO 4", "offset 4 is behind the position of partition 0 of topic `t`, 5"),
+        ("s SKIP PARTITION 0 TO 6", "offset 6 is beyond the end of partition 0 of topic `t`, 5"),
+        ("s SKIP PARTITION 2 TO 0", "topic `t` has no partition 2"),
+        ("none SKIP PARTITION 0 TO 6", "no stream `none`"),
+        ("plain SKIP PARTITION 0 TO 6", "stream `plain` reads no topic of Kafka"),
+    ] {
+        if statement.starts_with("plain") {
+            sql(&engine, "CREATE STREAM plain (n LONG)").await;
+        }
+        assert_eq!(refused(&format!("ALTER STREAM {statement}")).await, error);
+    }
+    assert_eq!(
+        sql(&engine, "ALTER STREAM IF EXISTS none SKIP PARTITION 0 TO 6").await,
+        "{\"changed\":false}\n"
+    );
+    kafka.set_away(true);
+    let error = refused("ALTER STREAM s SKIP PARTITION 0 TO 5").await;
+    assert!(error.starts_with("the end of partition 0 of topic `t` cannot be read at present"), "{error}");
+    kafka.set_away(false);
+    // Positions of the former topic are none of the new one.
+    kafka.make_topic("t", 1);
+    produce(&kafka, 0, 10..15);
+    until_shown(&engine, "was deleted and made again").await;
+    let error = refused("ALTER STREAM s SKIP PARTITION 0 TO 5").await;
+    assert_eq!(error, "partition 0 of topic `t` has no position yet");
+    assert_eq!(numbers(&engine).await, [0, 1, 2, 3, 4]);
+    stop(engine, GRACE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn live_stream_is_skipped_until_the_server_starts_again() {
+    let (dir, kafka) = (tempfile::tempdir().unwrap(), FakeKafka::new());
+    kafka.make_topic("t", 1);
+    produce(&kafka, 0, 0..3);
+    let engine = open(dir.path(), &kafka).await;
+    let events = |engine: &Engine| {
+        let name = StreamName::new("s").unwrap();
+        engine.streams(&Principal::local()).into_iter().find(|stream| stream.name == name).unwrap().events
+    };
+    sql(&engine, "CREATE STREAM s FROM KAFKA (topic = 't', start = earliest)").await;
+    until_shown(&engine, "\"position\":3").await;
+    pause(&engine, 3).await;
+    produce(&kafka, 0, 3..10);
+    sql(&engine, "ALTER STREAM s SKIP PARTITION 0 TO 8").await;
+    sql(&engine, "ALTER STREAM s RESUME").await;
+    let shown = until_shown(&engine, "\"position\":10").await;
+    assert!(shown.contains("\"skipped\":5"), "{shown}");
+    assert_eq!(events(&engine), 5);
+    stop(engine, GRACE).await;
+    let engine = open(dir.path(), &kafka).await;
+    until_shown(&engine, "\"position\":10").await;
+    assert_eq!(events(&engine), 10);
     stop(engine, GRACE).await;
 }
 

@@ -32,6 +32,7 @@ mod json_form;
 mod kafka;
 mod kafka_schemas;
 mod kafka_sinks;
+mod kafka_watermark;
 mod live;
 mod lost_log;
 mod over;

@@ -3,11 +3,12 @@
 //! ```text
 //! CREATE STREAM name [(item, …)] FROM KAFKA (topic = 'orders' [, option = value, …]) [WITH (…)]
 //! ALTER STREAM name PAUSE | RESUME | SET KAFKA (option = value, …)
+//! ALTER STREAM [IF EXISTS] name SKIP PARTITION number TO offset
 //! ```
 
 use std::fmt;
 
-use swiftwater_event::{Path, from_rfc3339, rfc3339};
+use swiftwater_event::{Path, StreamName, from_rfc3339, rfc3339};
 
 use super::{
     kafka_format::{KafkaFormat, message_name, registry_url, schema_path},
@@ -33,6 +34,19 @@ pub struct KafkaSource {
     pub options: KafkaOptions,
     /// The topic is not read at present.
     pub is_paused: bool,
+}
+
+/// `ALTER STREAM … SKIP PARTITION 3 TO 1234`: one partition is read from a later offset on. It changes no declaration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkipPartition {
+    /// The stream.
+    pub name: StreamName,
+    /// `IF EXISTS`: a missing one is no error.
+    pub if_exists: bool,
+    /// The partition.
+    pub partition: u32,
+    /// The next offset to read.
+    pub to: u64,
 }
 
 /// The options that are set; `None` for those that are not.
@@ -523,9 +537,12 @@ mod tests {
              WITH (store = false)",
             "CREATE STREAM s FROM KAFKA (topic = 't', partitions = 4, start = '0:5,1:10')",
             "CREATE STREAM s FROM KAFKA (topic = 't', start = '2026-01-01T00:00:00.250Z')",
+            "CREATE STREAM s (\n  ts LONG,\n  WATERMARK FOR ts AS ts MAX AHEAD NONE IDLE AFTER INTERVAL '5 seconds'\n) FROM KAFKA (topic = 't')",
             "ALTER STREAM s PAUSE",
             "ALTER STREAM s RESUME, SET (retention = '1 day')",
             "ALTER STREAM s SET KAFKA (connection = 'other', on_gap = skip)",
+            "ALTER STREAM s SKIP PARTITION 3 TO 1234",
+            "ALTER STREAM IF EXISTS \"a-b\" SKIP PARTITION 0 TO 9223372036854775807",
         ] {
             assert_eq!(shown(text), text);
         }
@@ -542,6 +559,11 @@ mod tests {
                 "create stream s from kafka (topic = t, PARTITIONER = Murmur2, key = k) with (PRODUCE = True)"
             ),
             "CREATE STREAM s FROM KAFKA (topic = 't', key = 'k', partitioner = murmur2) WITH (produce = true)"
+        );
+        assert_eq!(
+            shown("CREATE STREAM s (ts LONG, WATERMARK FOR ts AS ts) FROM KAFKA (topic = t)"),
+            "CREATE STREAM s (\n  ts LONG,\n  WATERMARK FOR ts AS ts MAX AHEAD INTERVAL '1 hour' IDLE AFTER INTERVAL '30 seconds'\n) \
+             FROM KAFKA (topic = 't')"
         );
         assert_eq!(
             shown(
@@ -589,6 +611,14 @@ mod tests {
                 "CREATE STREAM s FROM KAFKA (topic = t, partitioner = crc32)",
                 "1:22: `partitioner` of a topic needs `key`",
             ),
+            (
+                "CREATE STREAM s (ts LONG, WATERMARK FOR ts AS ts) FROM KAFKA (topic = t, format = ndjson)",
+                "1:51: a stream with a WATERMARK cannot have `format = ndjson`",
+            ),
+            (
+                "CREATE STREAM s (TS LONG DEFAULT NOW, WATERMARK FOR ts AS ts) FROM KAFKA (topic = t)",
+                "1:34: the column of a WATERMARK over a topic can have no default",
+            ),
             ("CREATE STREAM s WITH (produce = true)", "1:33: `produce` needs a topic"),
             (
                 "CREATE STREAM s FROM KAFKA (topic = t) WITH (produce = 1)",
@@ -609,6 +639,30 @@ mod tests {
             (
                 "CREATE STREAM s FROM KAFKA (topic = t, key = a, partitioner = unknown) WITH (produce = true)",
                 "1:88: events with a `key` cannot be produced by an unknown `partitioner`",
+            ),
+            ("ALTER STREAM s SKIP 3", "1:21: expected PARTITION, found `3`"),
+            (
+                "ALTER STREAM s SKIP PARTITION",
+                "1:30: expected the number of a partition, found the end of the query",
+            ),
+            ("ALTER STREAM s SKIP PARTITION -1 TO 2", "1:31: expected the number of a partition, found `-`"),
+            (
+                "ALTER STREAM s SKIP PARTITION 4294967296 TO 2",
+                "1:31: the number of a partition can be at most 2147483647",
+            ),
+            ("ALTER STREAM s SKIP PARTITION 1 2", "1:33: expected TO, found `2`"),
+            ("ALTER STREAM s SKIP PARTITION 1 TO x", "1:36: expected an offset, found `x`"),
+            (
+                "ALTER STREAM s SKIP PARTITION 1 TO 9223372036854775808",
+                "1:36: an offset can be at most 9223372036854775807",
+            ),
+            (
+                "ALTER STREAM s SKIP PARTITION 1 TO 2, RESUME",
+                "1:37: SKIP PARTITION is a statement of its own",
+            ),
+            (
+                "ALTER STREAM s RESUME, SKIP PARTITION 1 TO 2",
+                "1:24: SKIP PARTITION is a statement of its own",
             ),
             ("ALTER STREAM s SET (produce = true)", "1:16: `produce` of a stream cannot be changed"),
             ("ALTER STREAM s RESET (ack, produce)", "1:16: `produce` of a stream cannot be changed"),

@@ -10,6 +10,7 @@
 //!   change = ADD [COLUMN] [IF NOT EXISTS] column type …
 //!          | ALTER [COLUMN] column [SET DATA] TYPE type | SET DEFAULT constant|NOW | DROP DEFAULT | DROP NOT NULL
 //!          | SET (option = value, …) | RESET (option, …) | PAUSE | RESUME | SET KAFKA (option = value, …)
+//! ALTER STREAM [IF EXISTS] name SKIP PARTITION number TO offset        [`kafka`]
 //! DROP STREAM [IF EXISTS] name
 //! CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [DELETE WHEN condition] [WITH (option = value, …)] AS query
 //! DROP [MATERIALIZED] VIEW [IF EXISTS] name
@@ -62,7 +63,7 @@ pub use self::{
     join::CreateJoin,
     kafka::{
         KAFKA_CONNECTION_DEFAULT, KafkaField, KafkaIsolation, KafkaOption, KafkaOptions, KafkaSource,
-        KafkaStart, OnGap, OnTombstone, SourcePartitioner,
+        KafkaStart, OnGap, OnTombstone, SkipPartition, SourcePartitioner,
     },
     kafka_format::{KafkaFormat, KafkaSchemas},
     kafka_target::{KafkaDelivery, KafkaPartitioner, KafkaTarget, KafkaTargetOption},
@@ -114,6 +115,8 @@ pub enum Ddl {
     CreateStream(CreateStream),
     /// `ALTER STREAM`.
     AlterStream(AlterStream),
+    /// `ALTER STREAM … SKIP PARTITION`.
+    SkipPartition(SkipPartition),
     /// `DROP STREAM`.
     DropStream {
         /// The name.
@@ -357,20 +360,16 @@ pub struct Watermark {
     /// `MAX AHEAD`: an event whose time is further ahead of its arrival does not move the watermark and belongs to no
     /// window. In milliseconds; none: any number.
     pub max_ahead_ms: Option<u64>,
-    /// `IDLE AFTER`: the time without an event after which event time advances with the clock. In milliseconds; none: never.
+    /// `IDLE AFTER`: the time without an event after which event time advances with the clock. In milliseconds; none: never. Of a
+    /// stream over a topic it is that of a partition: [`CreateStream::time_bounds`].
     pub idle_after_ms: Option<u64>,
-}
-
-impl Watermark {
-    /// Its bounds.
-    pub fn bounds(&self) -> TimeBounds {
-        let Watermark { lateness_ms, max_ahead_ms, idle_after_ms, .. } = *self;
-        TimeBounds { lateness_ms, max_ahead_ms, idle_after_ms }
-    }
 }
 
 /// Maximum distance of an event's time ahead of its arrival if a declaration does not state it: an hour.
 pub const MAX_AHEAD_MS_DEFAULT: u64 = 3_600_000;
+
+/// The time without a message after which a partition of a topic holds up no others, if a declaration does not state it.
+pub const KAFKA_IDLE_AFTER_MS_DEFAULT: u64 = 30_000;
 
 /// The minimum of `IDLE AFTER`, as events of one second may be matched in one batch.
 pub const IDLE_AFTER_MS_MIN: u64 = 1000;
@@ -461,10 +460,18 @@ impl CreateStream {
         let paths =
             self.columns.iter().filter_map(|column| Some((column.name.clone(), column.path.clone()?)));
         let schema = Schema::new(types).with_paths(paths);
-        match &self.watermark {
-            Some(watermark) => schema.with_watermark(watermark.column.clone(), watermark.bounds()),
-            None => schema,
+        match (&self.watermark, self.time_bounds()) {
+            (Some(watermark), Some(bounds)) => schema.with_watermark(watermark.column.clone(), bounds),
+            _ => schema,
         }
+    }
+
+    /// The bounds of its watermark, as queries have them. `IDLE AFTER` of a stream over a topic is for the reader of the topic alone: a
+    /// stream to which nothing was appended may have been far behind its topic.
+    pub fn time_bounds(&self) -> Option<TimeBounds> {
+        let Watermark { lateness_ms, max_ahead_ms, idle_after_ms, .. } = *self.watermark.as_ref()?;
+        let idle_after_ms = idle_after_ms.filter(|_| self.source.is_none());
+        Some(TimeBounds { lateness_ms, max_ahead_ms, idle_after_ms })
     }
 
     /// All conditions, those of columns first, each planned against the types of the columns.

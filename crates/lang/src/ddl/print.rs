@@ -6,7 +6,8 @@ use swiftwater_event::{Path, Step, Type};
 
 use super::{
     AlterStream, Check, ColumnDef, CreateJob, CreateStream, CreateView, Ddl, DdlObjectKind, DefaultValue,
-    JobChange, JobOptions, Show, StreamChange, StreamOptions, options::DurationText, split_statements,
+    JobChange, JobOptions, Show, SkipPartition, StreamChange, StreamOptions, options::DurationText,
+    split_statements,
 };
 use crate::{keyword::Keyword, lexer::is_word};
 
@@ -63,6 +64,7 @@ impl Display for Ddl {
         match self {
             Ddl::CreateStream(create) => create.fmt(f),
             Ddl::AlterStream(alter) => alter.fmt(f),
+            Ddl::SkipPartition(skip) => skip.fmt(f),
             Ddl::DropStream { name, if_exists: optional } => {
                 write!(f, "DROP STREAM {}", if_exists(optional))?;
                 write_name(f, name.as_str())
@@ -330,6 +332,14 @@ impl Display for AlterStream {
             write!(f, "{} {change}", when(at > 0, ","))?;
         }
         Ok(())
+    }
+}
+
+impl Display for SkipPartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ALTER STREAM {}", when(self.if_exists, "IF EXISTS "))?;
+        write_name(f, self.name.as_str())?;
+        write!(f, " SKIP PARTITION {} TO {}", self.partition, self.to)
     }
 }
 

@@ -474,7 +474,7 @@ fn faults_have_a_place_and_a_hint() {
     );
     check(
         "ALTER STREAM s ADDD a INT",
-        "1:16 expected ADD, ALTER, SET, RESET, PAUSE or RESUME, found `ADDD` (Did you mean ADD?)",
+        "1:16 expected ADD, ALTER, SET, RESET, PAUSE, RESUME or SKIP, found `ADDD` (Did you mean ADD?)",
     );
     check("DROP STREAM s x", "1:15 expected the end of the statement, found `x`");
     check(

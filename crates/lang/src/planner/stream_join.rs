@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use swiftwater_event::{Path, Primitive, Step, Type};
 
 use crate::{
-    Dialect, ParseOptions, Schema,
+    Dialect, ParseOptions, Schema, TimeBounds,
     ast::{Binary, Builtin, JoinBound, JoinCondition, Name, Node, NodeKind, StreamJoin},
     ddl::{CreateStream, Watermark},
     lexer::short,
@@ -74,15 +74,15 @@ pub(crate) fn plan_join(join: &StreamJoin, streams: [&CreateStream; 2]) -> Resul
         );
     }
     let (Some((low_ms, high_ms)), true) = (asked.apart_ms, faults.is_empty()) else { return Err(faults) };
-    let [left, right] = names.sides.map(|side| (side.time(), side.watermark));
+    let [left, right] = names.sides.map(|side| (side.time(), side.stream.time_bounds().unwrap_or_default()));
     let [left_keys, right_keys] = asked.keys;
     let [left_filter, right_filter] = asked.of_side.map(all_of);
-    let side = |(time, watermark): (Expr, &Watermark), keys, filter, place: usize| JoinSide {
+    let side = |(time, bounds): (Expr, TimeBounds), keys, filter, place: usize| JoinSide {
         stream: join.sources[place].stream.clone(),
         time,
-        lateness_ms: watermark.lateness_ms,
-        max_ahead_ms: watermark.max_ahead_ms,
-        idle_after_ms: watermark.idle_after_ms,
+        lateness_ms: bounds.lateness_ms,
+        max_ahead_ms: bounds.max_ahead_ms,
+        idle_after_ms: bounds.idle_after_ms,
         keys,
         filter,
         values: Vec::new(),

@@ -129,6 +129,11 @@ fn millis(value: &Value<'_>) -> Millis {
         Value::String(text) => parse_rfc3339_micros(text).map_or(NO_TIME, |micros| micros.div_euclid(1000)),
         _ => NO_TIME,
     };
+    known_time(ms)
+}
+
+/// A time in milliseconds since 1970 as queries have it: [`NO_TIME`] for one that is too far from 1970.
+pub fn known_time(ms: Millis) -> Millis {
     if (-FURTHEST..=FURTHEST).contains(&ms) { ms } else { NO_TIME }
 }
 

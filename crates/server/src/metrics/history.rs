@@ -237,6 +237,12 @@ fn topic_families(table: &mut Table, topics: &[TopicMetrics]) {
         ),
         (
             Kind::Counter,
+            "swiftwater_kafka_skipped_messages_total",
+            "Offsets that statements have skipped.",
+            |topic| topic.skipped.into(),
+        ),
+        (
+            Kind::Counter,
             "swiftwater_kafka_tombstones_total",
             "Messages without a value that were left out.",
             |topic| topic.tombstones.into(),

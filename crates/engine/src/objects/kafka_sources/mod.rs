@@ -10,15 +10,18 @@
 //! its last message. So events and position are one record of the log, a start resumes behind the last record, and no
 //! message is stored twice. Offsets on the broker are written for other programs, and never read.
 //!
-//! The order of the events is that in which partitions are read; within a partition it is the partition's.
+//! The order of the events is that in which partitions are read; within a partition it is the partition's. With a `WATERMARK` it is the
+//! order of event time ([`order`]), and depends on no speed of reading.
 
 pub(super) mod convert;
 mod error;
+mod order;
 mod positions;
 mod reader;
 mod registry;
 mod schemas;
 mod show;
+mod skip;
 pub(super) mod topic;
 
 use std::{collections::HashMap, sync::Arc};
@@ -137,9 +140,13 @@ impl History {
             before.inspect(|reader| reader.end());
             let reader = Arc::new(TopicReader::new(entry, before.map(Arc::as_ref)));
             readers.insert(reader.entry.id, Arc::clone(&reader));
-            if !reader.source().is_paused {
-                self.maintain(reader);
-            }
+            self.start_reader(reader);
+        }
+    }
+
+    fn start_reader(self: &Arc<Self>, reader: Arc<TopicReader>) {
+        if !reader.source().is_paused {
+            self.maintain(reader);
         }
     }
 }

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use swiftwater_kafka::TopicId;
 use swiftwater_runtime::lock_order::OrderedMutex;
 
-use crate::durable::{dedup::SOURCE_PRODUCER, stored_stream::StoredStream};
+use super::reader::TopicReader;
+use crate::durable::{dedup::SOURCE_PRODUCER, history::History, stored_stream::StoredStream};
 
 /// The partitions that were read, with the next offset of each. Those of the topic before it was made again stay.
 #[derive(Debug, Clone)]
@@ -22,6 +23,14 @@ pub(super) fn producer(topic: TopicId, partition: u32) -> String {
 }
 
 impl Positions {
+    /// The positions of a reader's stream.
+    pub(super) fn of_reader(history: &History, reader: &TopicReader) -> Positions {
+        match history.stored(&reader.entry.create.name) {
+            Some(stored) => Positions::Stored(stored),
+            None => Positions::InMemory(Arc::clone(&reader.in_memory)),
+        }
+    }
+
     /// The next offset of a partition; none if it was not read yet.
     pub(super) fn of(&self, topic: TopicId, partition: u32) -> Option<u64> {
         let producer = producer(topic, partition);

@@ -1,5 +1,8 @@
 //! The task of a stream that reads a topic: assigns its partitions, and appends their messages to the stream.
 
+mod buffer;
+mod gap;
+
 use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
@@ -8,7 +11,7 @@ use swiftwater_event::{Backoff, RefusedText};
 use swiftwater_kafka::{Consumer, ConsumerOptions, Fetched, Isolation, Kafka, MessageBatch, OffsetAt, Topic};
 use swiftwater_lang::ddl::{KafkaIsolation, KafkaSource, KafkaStart, OnGap};
 use swiftwater_runtime::lock_order::OrderedMutex;
-use tokio::time::interval;
+use tokio::time::{interval, sleep};
 
 use super::{
     convert::{Converted, convert},
@@ -23,6 +26,7 @@ use crate::{
     shared::Shared,
     supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };
+use buffer::MessageBuffer;
 
 /// Bytes of messages that become one record of the log.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -46,6 +50,8 @@ pub(super) struct PartitionProgress {
     pub(super) end: u64,
     /// Messages that were deleted before they were read.
     pub(super) lost: u64,
+    /// Offsets that a statement has skipped.
+    pub(super) skipped: u64,
     /// Messages without a value that were left out.
     pub(super) tombstones: u64,
     /// True if reading has stopped, and only a statement lets it go on.
@@ -61,9 +67,9 @@ pub(crate) struct TopicReader {
     pub(super) entry: StreamEntry,
     dropped: DropSignal,
     /// Held while the topic is read: the next reader begins when this one has ended.
-    reading: Arc<tokio::sync::Mutex<()>>,
+    pub(super) reading: Arc<tokio::sync::Mutex<()>>,
     /// The positions of a stream that is not stored.
-    in_memory: Arc<OrderedMutex<BTreeMap<String, u64>>>,
+    pub(super) in_memory: Arc<OrderedMutex<BTreeMap<String, u64>>>,
     pub(super) partitions: Arc<OrderedMutex<BTreeMap<u32, PartitionProgress>>>,
     /// The reason why nothing is read, and the pauses since.
     failing: OrderedMutex<(Option<String>, Backoff)>,
@@ -79,6 +85,8 @@ struct Run<'r> {
     positions: Positions,
     consumer: Box<dyn Consumer>,
     schemas: Schemas,
+    /// The messages that wait for their turn, of a stream with a watermark.
+    buffer: Option<MessageBuffer>,
 }
 
 impl TopicReader {
@@ -109,7 +117,17 @@ impl TopicReader {
         self.failing.lock().0.clone()
     }
 
-    fn update(&self, partition: u32, change: impl FnOnce(&mut PartitionProgress)) {
+    /// A run begins: its partitions are not stopped, and go on counting.
+    fn begin_run(&self, count: u32) {
+        let mut partitions = self.partitions.lock();
+        partitions.retain(|partition, _| *partition < count);
+        for progress in partitions.values_mut() {
+            progress.is_stopped = false;
+            progress.error = None;
+        }
+    }
+
+    pub(super) fn update(&self, partition: u32, change: impl FnOnce(&mut PartitionProgress)) {
         change(self.partitions.lock().entry(partition).or_default());
     }
 }
@@ -158,10 +176,7 @@ impl<'r> Run<'r> {
         let kafka = Arc::clone(kafka.ok_or_else(|| SourceError::NoConnection(connection.to_owned()))?);
         let schemas = Schemas::open(history, source, RETRY).map_err(SourceError::Schemas)?;
         let topic = topic_of(&*kafka, source).await?;
-        let positions = match history.stored(&reader.entry.create.name) {
-            Some(stored) => Positions::Stored(stored),
-            None => Positions::InMemory(Arc::clone(&reader.in_memory)),
-        };
+        let positions = Positions::of_reader(history, reader);
         let isolation = match source.options.isolation {
             Some(KafkaIsolation::ReadUncommitted) => Isolation::ReadUncommitted,
             None | Some(KafkaIsolation::ReadCommitted) => Isolation::ReadCommitted,
@@ -169,9 +184,10 @@ impl<'r> Run<'r> {
         let id = history.with_catalog(|catalog| catalog.store.clone());
         let group = id.map_or_else(|| "swiftwater".to_owned(), |id| format!("swiftwater.{id}"));
         let consumer = kafka.consumer(&source.topic, &ConsumerOptions { isolation, group })?;
-        let mut run = Run { reader, history, shared, kafka, topic, positions, consumer, schemas };
+        let buffer = MessageBuffer::of(&reader.entry.create);
+        let mut run = Run { reader, history, shared, kafka, topic, positions, consumer, schemas, buffer };
         run.find_first_positions().await?;
-        reader.partitions.lock().clear();
+        reader.begin_run(topic.partitions);
         run.assign(0..topic.partitions);
         run.look_at_ends().await?;
         Ok(run)
@@ -220,7 +236,9 @@ impl<'r> Run<'r> {
     fn assign(&mut self, partitions: Range<u32>) {
         for partition in partitions {
             let position = self.positions.of(self.topic.id, partition).unwrap_or(0);
-            self.consumer.assign(partition, position);
+            let now = self.history.clock.now();
+            let behind = self.buffer.as_mut().and_then(|buffer| buffer.assigned(partition, now));
+            self.consumer.assign(partition, behind.unwrap_or(position));
             self.reader.update(partition, |progress| progress.position = position);
         }
     }
@@ -230,8 +248,11 @@ impl<'r> Run<'r> {
         let mut refresh = interval(self.history.config.kafka.refresh);
         refresh.reset();
         loop {
+            self.append_buffered().await?;
+            let pause = self.buffer.as_ref().and_then(|buffer| buffer.wait_time(self.history.clock.now()));
             let fetched = tokio::select! {
                 fetched = self.consumer.next() => fetched,
+                () = sleep(pause.unwrap_or_default()), if pause.is_some() => continue,
                 news = self.schemas.news() => {
                     self.take_schema(news)?;
                     continue;
@@ -271,14 +292,14 @@ impl<'r> Run<'r> {
 
     async fn take(&mut self, fetched: Fetched) -> Result<(), SourceError> {
         match fetched {
-            Fetched::Messages(messages) => self.append(&messages).await?,
+            Fetched::Messages(messages) => self.append(Arc::new(messages)).await?,
             // It was fetched before its partition began to wait for a schema.
             Fetched::End { partition, .. } if self.schemas.waits(partition) => {}
             Fetched::End { partition, next } => {
-                self.record(partition, next);
                 self.reader.update(partition, |progress| progress.end = next.max(progress.end));
+                self.take_behind(partition, fetched).await?;
             }
-            Fetched::Gap { partition, wanted, first, end } => self.gap(partition, wanted, first..end).await?,
+            Fetched::Gap { partition, .. } => self.take_behind(partition, fetched).await?,
             Fetched::Waiting { partition, error } => {
                 let text = match error.hint() {
                     Some(hint) => format!("{error} ({hint})"),
@@ -287,6 +308,22 @@ impl<'r> Run<'r> {
                 self.waits(|number| partition.is_none_or(|only| only == number), &text);
             }
             Fetched::Failed(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Takes news of a partition that are behind its messages, unless some of these wait.
+    async fn take_behind(&mut self, partition: u32, news: Fetched) -> Result<(), SourceError> {
+        let news = match &mut self.buffer {
+            Some(buffer) => buffer.defer(partition, news),
+            None => Some(news),
+        };
+        match news {
+            Some(Fetched::End { partition, next }) => self.record(partition, next),
+            Some(Fetched::Gap { partition, wanted, first, end }) => {
+                self.gap(partition, wanted, first..end).await?;
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -358,7 +395,7 @@ impl<'r> Run<'r> {
     }
 
     /// Appends the messages of a partition, some at a time, up to the first whose schema is not known.
-    async fn append(&mut self, messages: &MessageBatch) -> Result<(), SourceError> {
+    async fn append(&mut self, messages: Arc<MessageBatch>) -> Result<(), SourceError> {
         if self.schemas.waits(messages.partition()) {
             // They follow the message that it waits for, and are fetched again.
             return Ok(());
@@ -374,17 +411,19 @@ impl<'r> Run<'r> {
                 is_first || bytes <= CHUNK_BYTES
             };
             let end = first + (first..messages.len()).take_while(fits).count();
-            let (known, missing) = self.schemas.known(messages, first..end);
+            let (known, missing) = self.schemas.known(&messages, first..end);
             let end = known.end;
             let next = match end == messages.len() {
                 true => messages.next(),
                 false => messages.offsets()[end],
             };
-            if end > first {
-                self.append_range(messages, first..end, next).await?;
+            if end > first && self.buffer.is_some() {
+                self.buffer_messages(&messages, first..end, next);
+            } else if end > first {
+                self.append_range(&messages, first..end, next).await?;
             }
             if let Some(schema) = missing {
-                // It goes on at this message: its position is the one behind the last record, and nothing is before it.
+                // It goes on at this message: those before it are appended, or wait for their turn.
                 self.consumer.unassign(messages.partition());
                 self.schemas.miss(schema, messages.partition());
                 return Ok(());
@@ -434,47 +473,6 @@ impl<'r> Run<'r> {
         });
     }
 
-    /// Messages were deleted before they were read.
-    async fn gap(&mut self, partition: u32, wanted: u64, has: Range<u64>) -> Result<(), SourceError> {
-        let source = self.reader.source();
-        let topic = self.kafka.topic(&source.topic).await?;
-        let stream = self.reader.entry.create.name.as_str();
-        if topic.id != self.topic.id {
-            return Err(SourceError::Changed(source.topic.to_string()));
-        }
-        let (lost, resumed) = (has.start.saturating_sub(wanted), has.start);
-        let (text, remedy) = match lost {
-            // Offsets are given a second time: they cannot be told from those that were read.
-            0 => (
-                format!(
-                    "offset {wanted} is beyond the end of the partition, {}: its brokers have lost messages",
-                    has.end
-                ),
-                "Create another stream that begins at the end of the partition".to_owned(),
-            ),
-            lost => (
-                format!("{lost} messages from offset {wanted} on were deleted before they were read"),
-                format!("To read on from offset {resumed}: ALTER STREAM {stream} SET KAFKA (on_gap = skip)"),
-            ),
-        };
-        if lost == 0 || self.on_gap() == OnGap::Stop {
-            tracing::error!(stream, partition, "{text}; the partition is not read any more. {remedy}");
-            self.reader.update(partition, |progress| {
-                progress.is_stopped = true;
-                progress.error = Some(format!("{text}. {remedy}"));
-            });
-            return Ok(());
-        }
-        tracing::warn!(stream, partition, "{text}; reading goes on at offset {resumed}");
-        self.positions.record(self.topic.id, partition, resumed);
-        self.consumer.assign(partition, resumed);
-        self.reader.update(partition, |progress| {
-            progress.lost += lost;
-            progress.position = resumed;
-        });
-        Ok(())
-    }
-
     /// Some partitions are not read at present.
     fn waits(&self, is_one: impl Fn(u32) -> bool, why: &str) {
         let stream = self.reader.entry.create.name.as_str();
@@ -488,9 +486,5 @@ impl<'r> Run<'r> {
         if is_news {
             tracing::warn!(stream, error = why, "partitions of a topic are not read at present");
         }
-    }
-
-    fn on_gap(&self) -> OnGap {
-        self.reader.source().options.on_gap(matches!(self.positions, Positions::Stored(_)))
     }
 }

@@ -20,6 +20,7 @@ struct Row {
     position: Option<u64>,
     end: Option<u64>,
     lost: Option<u64>,
+    skipped: Option<u64>,
     tombstones: Option<u64>,
     state: &'static str,
     error: Option<String>,
@@ -51,6 +52,7 @@ impl Row {
             position: Some(at.position),
             end: Some(at.end),
             lost: Some(at.lost),
+            skipped: Some(at.skipped),
             tombstones: Some(at.tombstones),
             error: row.error.or(at.error),
             ..row
@@ -89,6 +91,7 @@ impl History {
                 stream: reader.entry.create.name.to_string(),
                 lag: sum(|at| at.end.saturating_sub(at.position)),
                 lost: sum(|at| at.lost),
+                skipped: sum(|at| at.skipped),
                 tombstones: sum(|at| at.tombstones),
                 failing_partitions: (partitions.values().filter(not_read).count() as u64)
                     .max(u64::from(is_failing)),
@@ -125,6 +128,7 @@ impl History {
             ("end", numbers(|row| row.end)),
             ("lag", numbers(|row| Some(row.end?.saturating_sub(row.position?)))),
             ("lost", numbers(|row| row.lost)),
+            ("skipped", numbers(|row| row.skipped)),
             ("tombstones", numbers(|row| row.tombstones)),
             ("state", texts(rows.iter().map(|row| row.state))),
             ("error", Arc::new(rows.iter().map(|row| row.error.clone()).collect::<StringArray>())),

@@ -1,13 +1,21 @@
-//! Parses the source of a stream, `FROM KAFKA (…)`, and its changes; the target of a sink, `INTO KAFKA (…)`.
+//! Parses the source of a stream, `FROM KAFKA (…)`, its changes and `SKIP PARTITION`; the target of a sink, `INTO KAFKA (…)`.
 
-use super::super::{Parsed, Parser};
+use super::{
+    super::{Parsed, Parser},
+    check::Declaration,
+};
 use crate::{
     ddl::{
-        KafkaFormat, KafkaOption, KafkaSource, KafkaTarget, KafkaTargetOption, SourcePartitioner,
-        StreamChange, StreamOption, StreamOptions,
+        KAFKA_IDLE_AFTER_MS_DEFAULT, KafkaFormat, KafkaOption, KafkaSource, KafkaTarget, KafkaTargetOption,
+        SourcePartitioner, StreamChange, StreamOption, StreamOptions,
     },
+    lexer::{Symbol, TokenKind},
     source::{Fault, Span},
 };
+
+/// The limits of Kafka's protocol: 32 and 64 bits with a sign.
+const PARTITION_MAX: u32 = i32::MAX as u32;
+const OFFSET_MAX: u64 = i64::MAX as u64;
 
 impl Parser<'_> {
     /// `KAFKA (topic = 'orders', …)`, behind FROM.
@@ -32,6 +40,30 @@ impl Parser<'_> {
             return Err(fault.hint("Add `key = 'column'`: the value by which partitions are chosen."));
         }
         Ok(source)
+    }
+
+    /// Completes a watermark of a stream over a topic, and checks it against the source.
+    pub(super) fn check_event_time(
+        &mut self,
+        source: &KafkaSource,
+        source_span: Span,
+        declaration: &mut Declaration,
+    ) {
+        let Some(watermark) = &mut declaration.watermark else { return };
+        watermark.idle_after_ms.get_or_insert(KAFKA_IDLE_AFTER_MS_DEFAULT);
+        if source.options.format() == KafkaFormat::Ndjson {
+            let message = "a stream with a WATERMARK cannot have `format = ndjson`";
+            let hint = "Events of one message cannot be put in order with those of other partitions. Produce a message for each \
+                event.";
+            self.faults.push(Fault::at(source_span, message).hint(hint));
+        }
+        let mut columns = declaration.columns.iter();
+        let column = columns.find(|column| column.name.text == watermark.column.text);
+        if let Some(default) = column.and_then(|column| column.default.as_ref()) {
+            let message = "the column of a WATERMARK over a topic can have no default";
+            let hint = "The messages of all partitions are put in order by the times that they have.";
+            self.faults.push(Fault::at(default.span, message).hint(hint));
+        }
     }
 
     /// Checks `produce` against the other parts of CREATE STREAM.
@@ -78,6 +110,34 @@ impl Parser<'_> {
             return Err(fault.hint("Write INTO KAFKA (topic = 'totals')."));
         }
         Ok(target)
+    }
+
+    /// `PARTITION number TO offset`, behind SKIP.
+    pub(super) fn skip_partition(&mut self) -> Parsed<(u32, u64)> {
+        self.expect_word("PARTITION")?;
+        let partition = self.number_up_to(PARTITION_MAX.into(), "the number of a partition")?;
+        self.expect_word("TO")?;
+        let to = self.number_up_to(OFFSET_MAX, "an offset")?;
+        if self.symbol_at(0) == Some(Symbol::Comma) {
+            return Err(self.skips_alone());
+        }
+        Ok((u32::try_from(partition).unwrap_or(PARTITION_MAX), to))
+    }
+
+    /// The fault of `SKIP PARTITION` beside another change.
+    pub(super) fn skips_alone(&self) -> Fault {
+        let fault = Fault::at(self.span(), "SKIP PARTITION is a statement of its own");
+        fault.hint("Write ALTER STREAM name SKIP PARTITION number TO offset, without other changes.")
+    }
+
+    fn number_up_to(&mut self, max: u64, what: &str) -> Parsed<u64> {
+        let TokenKind::Whole { value, long: false } = *self.kind() else { return Err(self.expected(what)) };
+        let span = self.span();
+        self.advance();
+        match u64::try_from(value) {
+            Ok(value) if value <= max => Ok(value),
+            _ => Err(Fault::at(span, format!("{what} can be at most {max}"))),
+        }
     }
 
     /// `(option = value, …)`, behind SET KAFKA.

@@ -313,7 +313,7 @@ impl Parser<'_> {
                 Ok(Ddl::DropEndpoint { name: self.endpoint_name()?, if_exists })
             }
             ("CREATE", DdlObjectKind::Stream) => self.create_stream().map(Ddl::CreateStream),
-            ("ALTER", DdlObjectKind::Stream) => self.alter_stream().map(Ddl::AlterStream),
+            ("ALTER", DdlObjectKind::Stream) => self.alter_stream(),
             (_, DdlObjectKind::Stream) => {
                 let if_exists = self.if_exists()?;
                 Ok(Ddl::DropStream { name: self.stream_named("a stream's name")?, if_exists })

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     ddl::{
-        AlterStream, CreateStream, IDLE_AFTER_MS_MIN, MAX_AHEAD_MS_DEFAULT, PartitionBy, StreamChange,
-        StreamOption, StreamOptions,
+        AlterStream, CreateStream, Ddl, IDLE_AFTER_MS_MIN, MAX_AHEAD_MS_DEFAULT, PartitionBy, SkipPartition,
+        StreamChange, StreamOption, StreamOptions,
     },
     keyword::Keyword,
     lexer::{Symbol, TokenKind, short},
@@ -46,12 +46,6 @@ impl Parser<'_> {
             true => Some(self.kafka_source()?),
             false => None,
         };
-        if source.is_some() && declaration.watermark.is_some() {
-            let message = "a stream that reads a topic cannot have a WATERMARK yet";
-            let hint = "Partitions are read at different speeds, so the lateness of an event would depend on the speed. Copy \
-                the events into another stream that has one, or use windows by arrival.";
-            self.faults.push(Fault::at(source_span, message).hint(hint));
-        }
         let mut option_spans = Vec::new();
         let mut options = StreamOptions::default();
         if self.accept_word("WITH") {
@@ -61,6 +55,11 @@ impl Parser<'_> {
             let has_columns = !declaration.columns.is_empty();
             self.check_produce(source.as_ref(), &options, (has_columns, &option_spans));
             declaration.check(&options, &option_spans, &mut self.faults);
+        }
+        if let Some(source) = &source
+            && self.faults.is_empty()
+        {
+            self.check_event_time(source, source_span, &mut declaration);
         }
         let DeclaredParts { columns, checks, watermark } = declaration.into();
         Ok(CreateStream { name, if_not_exists, columns, checks, watermark, source, options })
@@ -174,11 +173,15 @@ impl Parser<'_> {
 
     // ---- ALTER
 
-    pub(super) fn alter_stream(&mut self) -> Parsed<AlterStream> {
+    pub(super) fn alter_stream(&mut self) -> Parsed<Ddl> {
         let if_exists = self.if_exists()?;
         let name = self.stream_named("a stream's name")?;
+        if self.accept_word("SKIP") {
+            let (partition, to) = self.skip_partition()?;
+            return Ok(Ddl::SkipPartition(SkipPartition { name, if_exists, partition, to }));
+        }
         let changes = self.list(Self::stream_change)?;
-        Ok(AlterStream { name, if_exists, changes })
+        Ok(Ddl::AlterStream(AlterStream { name, if_exists, changes }))
     }
 
     fn stream_change(&mut self) -> Parsed<StreamChange> {
@@ -249,7 +252,10 @@ impl Parser<'_> {
             return Err(Fault::at(self.span(), "columns of a stream are neither dropped nor renamed")
                 .hint("Leave it out of your queries; its stored values remain readable."));
         }
-        Err(self.expected_one_of(&["ADD", "ALTER", "SET", "RESET", "PAUSE", "RESUME"]))
+        if self.at_word(0, "SKIP") {
+            return Err(self.skips_alone());
+        }
+        Err(self.expected_one_of(&["ADD", "ALTER", "SET", "RESET", "PAUSE", "RESUME", "SKIP"]))
     }
 
     fn check_can_change(&self, span: Span, options: impl IntoIterator<Item = StreamOption>) -> Parsed<()> {
