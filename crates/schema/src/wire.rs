@@ -27,6 +27,11 @@ pub fn unframe(message: &[u8]) -> Result<Framed<'_>, Fault> {
     }
 }
 
+/// The bytes before the payload of a message: the schema's id, and the indexes of the message's type in it.
+pub fn frame(schema: u32, indexes: &[u8]) -> Vec<u8> {
+    [&[MAGIC], &schema.to_be_bytes()[..], indexes].concat()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "what fails here fails a test")]
@@ -37,6 +42,7 @@ mod tests {
     fn message_begins_with_the_id_of_its_schema() {
         let framed = unframe(&[0, 1, 2, 3, 4, 5]).unwrap();
         assert_eq!(framed, Framed { schema: 0x0102_0304, payload: &[5] });
+        assert_eq!(frame(0x0102_0304, &[5]), [0, 1, 2, 3, 4, 5]);
         for (message, fault) in [
             (&b""[..], "the message is empty"),
             (b"\0\0\0\0", "the message ends within the schema's id"),

@@ -58,3 +58,16 @@ fn truncated_messages_of_confluent_are_faults_or_shorter_messages() {
         assert!(fault.contains("has more than 1 bytes"), "{fault}");
     }
 }
+
+#[test]
+fn rows_are_the_messages_of_confluent() {
+    let recorded = recorded();
+    let of_avro: Vec<&Value> = recorded.iter().filter(|recorded| recorded["kind"] == "AVRO").collect();
+    assert!(!of_avro.is_empty());
+    for recorded in of_avro {
+        let (schema, payload) = schema_and_payload(recorded);
+        let mut out = Vec::new();
+        schema.encode(recorded["expected"].to_string().as_bytes(), 10_000, &mut out).unwrap();
+        assert_eq!(out, payload, "{recorded}");
+    }
+}

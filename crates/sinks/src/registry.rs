@@ -1,4 +1,4 @@
-//! The client of a schema registry: gets one small document after the other.
+//! The client of a schema registry: gets, or posts, one small document after the other.
 //!
 //! Knows nothing of their contents. The password is read from its file for each request, so that a new one needs no start. It is
 //! sent to the registry alone: redirections are not followed. Addresses are checked as those of webhooks are.
@@ -6,7 +6,11 @@
 use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use reqwest::{Certificate, Client, Url, header::ACCEPT, redirect::Policy};
+use reqwest::{
+    Certificate, Client, RequestBuilder, Response, Url,
+    header::{ACCEPT, CONTENT_TYPE},
+    redirect::Policy,
+};
 
 use crate::webhook::{PRIVATE, PublicOnly, is_public, without_credentials};
 
@@ -26,6 +30,9 @@ pub struct RegistryOptions {
     /// Addresses of this machine and of private networks may be reached.
     pub reaches_private: bool,
 }
+
+/// The media types of a registry's documents.
+const DOCUMENTS: &str = "application/vnd.schemaregistry.v1+json, application/json";
 
 /// A client of one registry.
 #[derive(Debug, Clone)]
@@ -60,6 +67,14 @@ pub enum RegistryError {
     /// It answered, but not with a document.
     #[error("it answered {0}")]
     Status(u16),
+    /// It refused a document that was posted.
+    #[error("it answered {status}")]
+    Refused {
+        /// The status.
+        status: u16,
+        /// Its answer, which has the reason; empty if that cannot be read.
+        answer: Bytes,
+    },
     /// The document is larger than allowed.
     #[error("its answer has more than {0} bytes")]
     TooLarge(usize),
@@ -105,19 +120,43 @@ impl RegistryClient {
 
     /// Gets the document below the registry's URL at a path, whose parts need no escapes.
     pub async fn get(&self, path: &[&str]) -> Result<Bytes, RegistryError> {
+        let answer = self.ask(self.client.get(self.url_of(path))).await?;
+        match answer.status() {
+            status if status.is_success() => self.body(answer).await,
+            status => Err(RegistryError::Status(status.as_u16())),
+        }
+    }
+
+    /// Posts a document, JSON, below the registry's URL to a path, whose parts need no escapes, and returns the answer.
+    pub async fn post(&self, path: &[&str], document: String) -> Result<Bytes, RegistryError> {
+        let request = self.client.post(self.url_of(path)).body(document);
+        let request = request.header(CONTENT_TYPE, "application/vnd.schemaregistry.v1+json");
+        let answer = self.ask(request).await?;
+        let status = answer.status();
+        if status.is_success() {
+            return self.body(answer).await;
+        }
+        let answer = self.body(answer).await.unwrap_or_default();
+        Err(RegistryError::Refused { status: status.as_u16(), answer })
+    }
+
+    fn url_of(&self, path: &[&str]) -> Url {
         let mut url = self.url.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
         }
-        let mut request =
-            self.client.get(url).header(ACCEPT, "application/vnd.schemaregistry.v1+json, application/json");
+        url
+    }
+
+    async fn ask(&self, request: RequestBuilder) -> Result<Response, RegistryError> {
+        let mut request = request.header(ACCEPT, DOCUMENTS);
         if let Some(username) = &self.username {
             request = request.basic_auth(username, self.password()?);
         }
-        let mut answer = request.send().await.map_err(no_answer)?;
-        if !answer.status().is_success() {
-            return Err(RegistryError::Status(answer.status().as_u16()));
-        }
+        request.send().await.map_err(no_answer)
+    }
+
+    async fn body(&self, mut answer: Response) -> Result<Bytes, RegistryError> {
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(no_answer)? {
             if body.len() + chunk.len() > self.bytes_max {
@@ -180,19 +219,36 @@ mod tests {
         path: &[&str],
         answer: String,
     ) -> (String, Result<Bytes, RegistryError>) {
+        ask(options, path, None, answer).await
+    }
+
+    /// Answers one request, which posts a document if there is one, and returns it.
+    async fn ask(
+        options: &RegistryOptions,
+        path: &[&str],
+        document: Option<&str>,
+        answer: String,
+    ) -> (String, Result<Bytes, RegistryError>) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = RegistryClient::new(&format!("http://{}/sub", listener.local_addr().unwrap()), options);
         let client = client.unwrap();
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             let (mut request, mut length) = (vec![0; 4096], 0);
-            while !String::from_utf8_lossy(&request[..length]).ends_with("\r\n\r\n") {
+            let end = format!("\r\n\r\n{}", document.unwrap_or_default());
+            while !String::from_utf8_lossy(&request[..length]).ends_with(&end) {
                 length += stream.read(&mut request[length..]).await.unwrap();
             }
             stream.write_all(answer.as_bytes()).await.unwrap();
             String::from_utf8_lossy(&request[..length]).into_owned()
         };
-        tokio::join!(serve, client.get(path))
+        let asked = async {
+            match document {
+                None => client.get(path).await,
+                Some(document) => client.post(path, document.to_owned()).await,
+            }
+        };
+        tokio::join!(serve, asked)
     }
 
     fn with_body(body: &str) -> String {
@@ -219,6 +275,23 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
         let client = RegistryClient::new("http://127.0.0.1:1", &with_password).unwrap();
         assert!(matches!(client.get(&["x"]).await, Err(RegistryError::Password { .. })));
+    }
+
+    #[tokio::test]
+    async fn document_is_posted_and_its_refusal_has_the_reason() {
+        let path = ["subjects", "a-value", "versions"];
+        let (request, body) =
+            ask(&options(), &path, Some("{\"schema\":\"x\"}"), with_body("{\"id\":1}")).await;
+        assert_eq!(body.unwrap(), "{\"id\":1}");
+        assert!(request.starts_with("POST /sub/subjects/a-value/versions HTTP/1.1\r\n"), "{request}");
+        assert!(request.contains("content-type: application/vnd.schemaregistry.v1+json\r\n"), "{request}");
+        assert!(!request.contains("uthorization"), "{request}");
+        let reason = r#"{"error_code":409,"message":"incompatible"}"#;
+        let refusal = format!("HTTP/1.1 409 It is\r\nContent-Length: {}\r\n\r\n{reason}", reason.len());
+        match ask(&options(), &path, Some("{}"), refusal).await.1 {
+            Err(RegistryError::Refused { status: 409, answer }) => assert_eq!(answer, reason),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[tokio::test]

@@ -31,7 +31,7 @@ const ENGINE: Room = Room {
         &["durable"],
         &["tables"],
         &["ddl"],
-        &["objects/lookup_join"],
+        &["objects/kafka_schemas", "objects/lookup_join"],
         &["objects/views"],
         &["objects/sinks"],
         &[

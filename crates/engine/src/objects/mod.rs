@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod durable_query;
 pub(crate) mod endpoints;
 pub(crate) mod jobs;
+pub(crate) mod kafka_schemas;
 pub(crate) mod kafka_sources;
 pub(crate) mod lookup_join;
 pub(crate) mod search_indexes;

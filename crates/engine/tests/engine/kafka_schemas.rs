@@ -23,32 +23,36 @@ use crate::{
 
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A schema registry: documents by path, as long as the test runs.
-struct Registry {
+/// A schema registry: documents by path, as long as the test runs. Schemas that are posted get the ids 101, 102 and so on.
+pub(crate) struct Registry {
     address: SocketAddr,
-    state: Arc<Mutex<State>>,
+    pub(crate) state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     documents: HashMap<String, String>,
     /// The status of all answers, if it is not by path.
     status: Option<u16>,
+    /// The status and the reason of all answers to what is posted, if it is refused.
+    pub(crate) refusal: Option<(u16, &'static str)>,
     /// The header that requests must have.
     authorization: Option<String>,
     requests: Vec<String>,
+    /// What was posted: the path and the document, each once.
+    pub(crate) posted: Vec<(String, serde_json::Value)>,
 }
 
 impl Registry {
-    fn start() -> Registry {
+    pub(crate) fn start() -> Registry {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State::default()));
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
             while let Ok((mut stream, _)) = listener.accept() {
-                let Some(head) = head(&mut stream) else { continue };
-                let (status, body) = shared.lock().unwrap().answer(&head);
+                let Some((head, document)) = request(&mut stream) else { continue };
+                let (status, body) = shared.lock().unwrap().answer(&head, &document);
                 // The client may be gone.
                 let _ = stream.write_all(
                     format!(
@@ -62,7 +66,7 @@ impl Registry {
         Registry { address, state }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
@@ -71,7 +75,7 @@ impl Registry {
         self.state.lock().unwrap().documents.insert(path.to_owned(), document.to_string());
     }
 
-    fn set_status(&self, status: Option<u16>) {
+    pub(crate) fn set_status(&self, status: Option<u16>) {
         self.state.lock().unwrap().status = status;
     }
 
@@ -91,10 +95,13 @@ impl Registry {
 }
 
 impl State {
-    fn answer(&mut self, head: &str) -> (u16, String) {
+    fn answer(&mut self, head: &str, document: &str) -> (u16, String) {
         let path = head.split(' ').nth(1).unwrap_or_default();
         self.requests.push(path.to_owned());
         let is_allowed = self.authorization.as_ref().is_none_or(|header| head.contains(header));
+        if head.starts_with("POST ") && self.status.is_none() && is_allowed {
+            return self.register(path, document);
+        }
         match (self.status, self.documents.get(path)) {
             (Some(status), _) => (status, String::new()),
             _ if !is_allowed => (401, String::new()),
@@ -104,14 +111,36 @@ impl State {
     }
 }
 
-/// The head of a request.
-fn head(stream: &mut TcpStream) -> Option<String> {
+impl State {
+    fn register(&mut self, path: &str, document: &str) -> (u16, String) {
+        if let Some((status, reason)) = self.refusal {
+            return (status, serde_json::json!({ "error_code": status, "message": reason }).to_string());
+        }
+        let posted = (path.to_owned(), serde_json::from_str(document).unwrap());
+        let known = self.posted.iter().position(|other| *other == posted);
+        let place = known.unwrap_or_else(|| {
+            self.posted.push(posted);
+            self.posted.len() - 1
+        });
+        let id = 101 + place;
+        self.documents.insert(format!("/schemas/ids/{id}"), document.to_owned());
+        (200, serde_json::json!({ "id": id }).to_string())
+    }
+}
+
+/// The head of a request, and the document that it has.
+fn request(stream: &mut TcpStream) -> Option<(String, String)> {
     let (mut request, mut some) = (Vec::new(), [0; 4096]);
-    while !request.ends_with(b"\r\n\r\n") {
+    loop {
         let count = stream.read(&mut some).ok().filter(|count| *count > 0)?;
         request.extend_from_slice(&some[..count]);
+        let text = String::from_utf8_lossy(&request).into_owned();
+        let Some((head, document)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        if document.len() >= length.unwrap_or(0) {
+            return Some((format!("{head}\r\n"), document.to_owned()));
+        }
     }
-    Some(String::from_utf8_lossy(&request).into_owned())
 }
 
 async fn open(dir: &Path, kafka: &FakeKafka, schemas: SchemaSettings) -> Engine {
@@ -126,7 +155,7 @@ async fn open(dir: &Path, kafka: &FakeKafka, schemas: SchemaSettings) -> Engine 
     open_when_free(config, history, Arc::new(SystemClock::new())).await
 }
 
-fn of_registry(registry: &Registry) -> SchemaSettings {
+pub(crate) fn of_registry(registry: &Registry) -> SchemaSettings {
     SchemaSettings { registry: Some(registry.url()), ..SchemaSettings::default() }
 }
 

@@ -51,7 +51,7 @@ fn values(kafka: &FakeKafka, topic: &str, partitions: u32) -> Vec<String> {
 }
 
 /// Waits until something is true of the topics, with the statuses of sinks if it is not in time.
-async fn until(engine: &Engine, is_true: impl Fn() -> bool) {
+pub(crate) async fn until(engine: &Engine, is_true: impl Fn() -> bool) {
     let waiting = async {
         while !is_true() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -63,7 +63,7 @@ async fn until(engine: &Engine, is_true: impl Fn() -> bool) {
 }
 
 /// Waits until `SHOW SINKS` has this text.
-async fn until_shown(engine: &Engine, part: &str) {
+pub(crate) async fn until_shown(engine: &Engine, part: &str) {
     let waiting = async {
         while !sql(engine, "SHOW SINKS").await.contains(part) {
             tokio::time::sleep(Duration::from_millis(1)).await;

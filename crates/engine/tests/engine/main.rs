@@ -31,6 +31,7 @@ mod joins;
 mod json_form;
 mod kafka;
 mod kafka_schemas;
+mod kafka_sink_schemas;
 mod kafka_sinks;
 mod kafka_watermark;
 mod live;

@@ -1,7 +1,10 @@
 //! The content of a topic's messages, and where their schemas are: the options `format`, `registry`, `schema`, `descriptor`
-//! and `message` of a stream that reads a topic.
+//! and `message` of a stream that reads a topic, and of a sink that writes one.
 
-use super::kafka::{KafkaOption, KafkaOptions};
+use super::{
+    kafka::{KafkaOption, KafkaOptions},
+    kafka_target::{KafkaTarget, KafkaTargetOption},
+};
 
 /// The longest URL of a registry.
 const URL_BYTES_MAX: usize = 2048;
@@ -143,6 +146,48 @@ impl KafkaOptions {
         self.schema = other.schema.clone().or(self.schema.take());
         self.descriptor = other.descriptor.clone().or(self.descriptor.take());
         self.message = other.message.clone().or(self.message.take());
+    }
+}
+
+impl KafkaTarget {
+    /// The content of a message.
+    pub fn format(&self) -> KafkaFormat {
+        self.format.unwrap_or(KafkaFormat::Json)
+    }
+
+    /// Checks the place of the schema against the format. The error has a message and a hint.
+    pub(crate) fn check_schema(&self) -> Result<(), (String, &'static str)> {
+        use KafkaTargetOption::{Descriptor, MessageName, Registry, Schema};
+        let format = self.format();
+        let allowed: &[KafkaTargetOption] = match format {
+            KafkaFormat::Json | KafkaFormat::Ndjson | KafkaFormat::Text => &[],
+            KafkaFormat::Avro => &[Registry, Schema],
+            KafkaFormat::Protobuf => &[Registry, Descriptor, MessageName],
+        };
+        let set = [
+            (Registry, self.registry.is_some()),
+            (Schema, self.schema.is_some()),
+            (Descriptor, self.descriptor.is_some()),
+            (MessageName, self.message.is_some()),
+        ];
+        if let Some((option, _)) = set.iter().find(|(option, is_set)| *is_set && !allowed.contains(option)) {
+            return Err((
+                format!("`{}` has no meaning with `format = {}`", option.text(), format.text()),
+                "`registry` and `schema` are for avro; `registry`, `descriptor` and `message` for protobuf.",
+            ));
+        }
+        match format {
+            KafkaFormat::Avro if self.registry.is_none() && self.schema.is_none() => Err((
+                "`format = avro` needs `registry` or `schema`".to_owned(),
+                "Write registry = 'http://localhost:8081' for messages that begin with the id of their schema, \
+                 schema = 'totals.avsc' for those without, or both to register the schema of the file.",
+            )),
+            KafkaFormat::Protobuf if self.descriptor.is_none() => Err((
+                "`format = protobuf` needs `descriptor`".to_owned(),
+                "Write descriptor = 'totals.desc', and registry = 'http://localhost:8081' to register it.",
+            )),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt;
 
 use super::{
     kafka::{KAFKA_CONNECTION_DEFAULT, connection_name, quoted, topic_name},
+    kafka_format::{KafkaFormat, message_name, registry_url, schema_path},
     options::{Value, named},
     print::write_options,
     sink::header_lines,
@@ -24,6 +25,16 @@ pub struct KafkaTarget {
     pub key: Option<Box<str>>,
     /// Headers of each message, a `Name: value` a line.
     pub headers: Option<Box<str>>,
+    /// The content of a message: Avro or Protobuf; not set: JSON.
+    pub format: Option<KafkaFormat>,
+    /// The URL of the registry at which the schema is registered, without a slash at its end; not set: messages have no prefix.
+    pub registry: Option<Box<str>>,
+    /// The file with the schema of Avro; not set: the schema is made of the columns.
+    pub schema: Option<Box<str>>,
+    /// The file with the descriptors of Protobuf.
+    pub descriptor: Option<Box<str>>,
+    /// The full name of the message in `descriptor`; not set: it has one alone.
+    pub message: Option<Box<str>>,
     /// The choice of the partition by the key; not set: as Java's producers do.
     pub partitioner: Option<KafkaPartitioner>,
     /// The guarantee; not set: exactly once.
@@ -59,8 +70,16 @@ pub enum KafkaTargetOption {
     Key,
     /// `headers = 'source: swiftwater'`.
     Headers,
-    /// `format = json`.
+    /// `format = json|avro|protobuf`.
     Format,
+    /// `registry = 'http://localhost:8081'`.
+    Registry,
+    /// `schema = 'totals.avsc'`.
+    Schema,
+    /// `descriptor = 'totals.desc'`.
+    Descriptor,
+    /// `message = 'shop.Total'`.
+    MessageName,
     /// `partitioner = murmur2|crc32`.
     Partitioner,
     /// `delivery = exactly_once|at_least_once`.
@@ -69,12 +88,16 @@ pub enum KafkaTargetOption {
 
 impl KafkaTargetOption {
     /// All of them, in the order in which they are printed.
-    pub const ALL: [KafkaTargetOption; 7] = [
+    pub const ALL: [KafkaTargetOption; 11] = [
         KafkaTargetOption::Topic,
         KafkaTargetOption::Connection,
         KafkaTargetOption::Key,
         KafkaTargetOption::Headers,
         KafkaTargetOption::Format,
+        KafkaTargetOption::Registry,
+        KafkaTargetOption::Schema,
+        KafkaTargetOption::Descriptor,
+        KafkaTargetOption::MessageName,
         KafkaTargetOption::Partitioner,
         KafkaTargetOption::Delivery,
     ];
@@ -87,6 +110,10 @@ impl KafkaTargetOption {
             KafkaTargetOption::Key => "key",
             KafkaTargetOption::Headers => "headers",
             KafkaTargetOption::Format => "format",
+            KafkaTargetOption::Registry => "registry",
+            KafkaTargetOption::Schema => "schema",
+            KafkaTargetOption::Descriptor => "descriptor",
+            KafkaTargetOption::MessageName => "message",
             KafkaTargetOption::Partitioner => "partitioner",
             KafkaTargetOption::Delivery => "delivery",
         }
@@ -104,7 +131,15 @@ impl KafkaTargetOption {
             KafkaTargetOption::Connection => "the name of a connection of the settings, as in [kafka.main]",
             KafkaTargetOption::Key => "the name of a column",
             KafkaTargetOption::Headers => "lines of `Name: value` in ASCII",
-            KafkaTargetOption::Format => "json",
+            KafkaTargetOption::Format => "json, avro or protobuf",
+            KafkaTargetOption::Registry => "the URL of a schema registry, such as 'http://localhost:8081'",
+            KafkaTargetOption::Schema => {
+                "the path of a file below the directory of schemas, such as 'totals.avsc'"
+            }
+            KafkaTargetOption::Descriptor => {
+                "the path of a file below the directory of schemas, such as 'totals.desc'"
+            }
+            KafkaTargetOption::MessageName => "the full name of a message, such as 'shop.Total'",
             KafkaTargetOption::Partitioner => "murmur2 or crc32",
             KafkaTargetOption::Delivery => "exactly_once or at_least_once",
         }
@@ -129,10 +164,9 @@ impl KafkaTarget {
 
     /// Sets an option; the error has the allowed values.
     pub(crate) fn set(&mut self, option: KafkaTargetOption, value: &Value) -> Result<(), String> {
-        if let (KafkaTargetOption::Format, Value::Text(text)) = (option, value)
-            && ["avro", "protobuf"].iter().any(|format| format.eq_ignore_ascii_case(text))
-        {
-            return Err(format!("messages in {text} cannot be written yet: `format` must be json"));
+        if let (KafkaTargetOption::Registry, Value::Text(text)) = (option, value) {
+            self.registry = Some(registry_url(text)?);
+            return Ok(());
         }
         self.set_known(option, value)
             .ok_or_else(|| format!("`{}` must be {}", option.text(), option.accepted_values()))
@@ -148,7 +182,12 @@ impl KafkaTarget {
             KafkaTargetOption::Headers if header_lines(text).all(|line| line.is_some()) => {
                 self.headers = Some(text.clone());
             }
-            KafkaTargetOption::Format if is("json") => {}
+            KafkaTargetOption::Format if is("json") => self.format = None,
+            KafkaTargetOption::Format if is("avro") => self.format = Some(KafkaFormat::Avro),
+            KafkaTargetOption::Format if is("protobuf") => self.format = Some(KafkaFormat::Protobuf),
+            KafkaTargetOption::Schema => self.schema = Some(schema_path(text)?),
+            KafkaTargetOption::Descriptor => self.descriptor = Some(schema_path(text)?),
+            KafkaTargetOption::MessageName => self.message = Some(message_name(text)?),
             KafkaTargetOption::Partitioner if is("murmur2") => {
                 self.partitioner = Some(KafkaPartitioner::Murmur2);
             }
@@ -174,7 +213,11 @@ impl KafkaTarget {
                 KafkaTargetOption::Connection => quoted(self.connection.as_ref()?),
                 KafkaTargetOption::Key => quoted(self.key.as_ref()?),
                 KafkaTargetOption::Headers => quoted(self.headers.as_ref()?),
-                KafkaTargetOption::Format => return None,
+                KafkaTargetOption::Format => self.format?.text().to_owned(),
+                KafkaTargetOption::Registry => quoted(self.registry.as_ref()?),
+                KafkaTargetOption::Schema => quoted(self.schema.as_ref()?),
+                KafkaTargetOption::Descriptor => quoted(self.descriptor.as_ref()?),
+                KafkaTargetOption::MessageName => quoted(self.message.as_ref()?),
                 KafkaTargetOption::Partitioner => match self.partitioner? {
                     KafkaPartitioner::Murmur2 => "murmur2".to_owned(),
                     KafkaPartitioner::Crc32 => "crc32".to_owned(),
@@ -210,6 +253,12 @@ mod tests {
              headers = 'x: 1\ny: it''s', partitioner = crc32, delivery = at_least_once) WITH (batch_rows = 7)",
             "CREATE SINK s FROM v INTO KAFKA (topic = 't', partitioner = murmur2, delivery = exactly_once) \
              WITH (retries = 3, dead_letter = 'lost')",
+            "CREATE SINK s FROM v INTO KAFKA (topic = 't', key = 'k', format = avro, registry = 'http://localhost:8081')",
+            "CREATE SINK s FROM v INTO KAFKA (topic = 't', format = avro, registry = 'https://r', schema = 'a/t.avsc', \
+             delivery = at_least_once)",
+            "CREATE SINK s FROM v INTO KAFKA (topic = 't', format = protobuf, descriptor = 't.desc')",
+            "CREATE SINK s FROM v INTO KAFKA (topic = 't', format = protobuf, registry = 'http://r', descriptor = 't.desc', \
+             message = 'shop.Total')",
         ] {
             assert_eq!(shown(text), text);
         }
@@ -230,7 +279,27 @@ mod tests {
             ),
             (
                 "CREATE SINK s FROM v INTO KAFKA (topic = t, format = avro)",
-                "1:54: messages in avro cannot be written yet: `format` must be json",
+                "1:27: `format = avro` needs `registry` or `schema`",
+            ),
+            (
+                "CREATE SINK s FROM v INTO KAFKA (topic = t, format = protobuf, registry = 'http://r')",
+                "1:27: `format = protobuf` needs `descriptor`",
+            ),
+            (
+                "CREATE SINK s FROM v INTO KAFKA (topic = t, format = avro, schema = 'a', message = 'M')",
+                "1:27: `message` has no meaning with `format = avro`",
+            ),
+            (
+                "CREATE SINK s FROM v INTO KAFKA (topic = t, registry = 'http://r')",
+                "1:27: `registry` has no meaning with `format = json`",
+            ),
+            (
+                "CREATE SINK s FROM v INTO KAFKA (topic = t, format = text)",
+                "1:54: `format` must be json, avro or protobuf",
+            ),
+            (
+                "CREATE SINK s FROM v INTO KAFKA (topic = t, format = avro, schema = '/etc/t')",
+                "1:69: `schema` must be the path of a file below the directory of schemas, such as 'totals.avsc'",
             ),
             (
                 "CREATE SINK s FROM v INTO KAFKA (topic = t, delivery = once)",

@@ -140,7 +140,7 @@ impl<'d> Decoder<'d> {
                 let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
                 json::string(&parts.join("-"), self.out);
             }
-            Node::Decimal { fixed, scale, bytes_max } => {
+            Node::Decimal { fixed, scale, bytes_max, .. } => {
                 let bytes = match fixed {
                     Some(size) => self.take(*size)?,
                     None => self.bytes()?,

@@ -4,9 +4,12 @@
 //! as if it had a length, panics at a name that is no name, follows a recursive schema until the stack is exhausted, and
 //! allocates what a length in the data states.
 
+mod columns;
 mod decode;
+mod encode;
 mod schema;
 
+pub(crate) use columns::schema_of_columns;
 pub use schema::AvroSchema;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Names are resolved by the rules of the specification; a name without a namespace is also looked for without that of the
 //! schema around it, as Java's library does. Logical types that are invalid or unknown are ignored, as the specification
-//! requires. Aliases and defaults are for readers with a schema of their own, and have no effect here.
+//! requires. Aliases are for readers with a schema of their own, and have no effect here; defaults are for rows that lack a field.
 
 use std::collections::HashMap;
 
@@ -45,6 +45,8 @@ pub(super) enum Node {
         /// The bytes of a `fixed`; none for `bytes`.
         fixed: Option<usize>,
         scale: u32,
+        /// The most digits.
+        precision: u32,
         /// The bytes that a number of this precision needs at most.
         bytes_max: usize,
     },
@@ -69,6 +71,8 @@ pub(super) struct Field {
     /// `"name":`, with a comma before it unless it is the first.
     pub(super) key: Box<[u8]>,
     pub(super) node: NodeId,
+    /// The value of rows that lack the field, a JSON text.
+    pub(super) default: Option<Box<str>>,
 }
 
 struct Parser {
@@ -197,7 +201,8 @@ impl Parser {
         let node = self.node(ty, namespace)?;
         let comma = if is_first { "" } else { "," };
         let key = format!("{comma}{}:", Value::from(name)).into_bytes().into_boxed_slice();
-        Ok(Field { name: name.into(), key, node })
+        let default = json.get("default").map(|default| default.to_string().into());
+        Ok(Field { name: name.into(), key, node, default })
     }
 
     /// Gives a name to a node that is set later, so that its parts can refer to it.
@@ -285,5 +290,5 @@ fn decimal(node: Node, object: &Map<String, Value>) -> Result<Node, SchemaError>
         )));
     }
     let bytes_max = (precision as f64 * 10f64.log2() / 8.0) as usize + 1;
-    Ok(Node::Decimal { fixed, scale: scale as u32, bytes_max })
+    Ok(Node::Decimal { fixed, scale: scale as u32, precision: precision as u32, bytes_max })
 }

@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use super::AvroSchema;
-use crate::DEPTH_MAX;
+use crate::{DEPTH_MAX, row::Json};
+use swiftwater_event::Type;
 
 const BYTES_MAX: usize = 1 << 20;
 
@@ -284,7 +285,13 @@ fn lengths_and_depths_of_data_are_not_believed() {
 
 #[test]
 fn logical_types_become_texts() {
-    let of = |ty: Value, datum: &[u8]| decoded(&schema(&ty), datum);
+    // What is decoded is encoded to a message that decodes to it.
+    let of = |ty: Value, datum: &[u8]| {
+        let schema = schema(&ty);
+        let text = decoded(&schema, datum)?;
+        assert_eq!(decoded(&schema, &encoded(&schema, &text).unwrap()).as_ref(), Ok(&text), "{ty}");
+        Ok::<String, String>(text)
+    };
     let logical = |ty: &str, logical: &str| json!({"type": ty, "logicalType": logical});
     let fixed = |size: u32, logical: &str| json!({"type": "fixed", "name": "F", "size": size, "logicalType": logical});
     for (ty, datum, expected) in [
@@ -397,4 +404,194 @@ fn names_are_resolved_as_the_specification_has_it() {
     }
     let deep = format!("{}\"int\"{}", "{\"type\":".repeat(100_000), "}".repeat(100_000));
     assert!(AvroSchema::parse(&deep, &[]).unwrap_err().to_string().contains("recursion limit"));
+}
+
+fn encoded(schema: &AvroSchema, row: &str) -> Result<Vec<u8>, String> {
+    let mut out = Vec::new();
+    let row = Json::parse(row.as_bytes()).map_err(|fault| fault.to_string())?;
+    schema.encode(&row, BYTES_MAX, &mut out).map(|()| out).map_err(|fault| fault.to_string())
+}
+
+#[test]
+fn random_rows_are_encoded_to_messages_that_decode_to_them() {
+    for seed in 0..3000 {
+        let mut random = Random(seed);
+        let json = random.schema(4, &mut 0);
+        let (schema, mut datum) = (schema(&json), Vec::new());
+        random.value(&json, &mut datum);
+        let row = decoded(&schema, &datum).unwrap();
+        let message = encoded(&schema, &row).unwrap_or_else(|fault| panic!("seed {seed}: {fault}: {row}"));
+        let again = decoded(&schema, &message).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
+        let (again, row): (Value, Value) =
+            (serde_json::from_str(&again).unwrap(), serde_json::from_str(&row).unwrap());
+        assert_eq!(again, row, "seed {seed}: {json}");
+    }
+}
+
+#[test]
+fn values_that_do_not_fit_are_faults_with_their_field() {
+    let of = |ty: Value, row: Value| {
+        let record = json!({"type": "record", "name": "R", "fields": [{"name": "f", "type": ty}]});
+        encoded(&schema(&record), &json!({ "f": row }).to_string()).map_err(|fault| {
+            fault.strip_prefix("field `f`: ").unwrap_or_else(|| panic!("no field in: {fault}")).to_owned()
+        })
+    };
+    let logical = |ty: &str, logical: &str| json!({"type": ty, "logicalType": logical});
+    let price = json!({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2});
+    let colour = json!({"type": "enum", "name": "E", "symbols": ["RED"]});
+    for (ty, row, fault) in [
+        (json!("int"), json!(1_i64 << 31), "2147483648 does not fit 32 bits"),
+        (json!("long"), json!(u64::MAX), "18446744073709551615 does not fit 64 bits"),
+        (json!("long"), json!(1.5), "1.5 is no whole number"),
+        (json!("long"), json!("1"), "a text is no `long`"),
+        (json!("double"), json!((1_i64 << 53) + 1), "9007199254740993 has more digits"),
+        (json!("float"), json!(1e39), "1e+39 is beyond the range of 32 bits"),
+        (json!("boolean"), json!(1), "a number is no `boolean`"),
+        (json!("string"), json!(1), "a number is no `string`"),
+        (json!("string"), json!(null), "the value is null, which the schema does not allow"),
+        (json!(["string", "long"]), json!(null), "the value is null, which the schema does not allow"),
+        (json!(["null", "long"]), json!("x"), "a text is no branch of the schema's union"),
+        (json!(["null", "int"]), json!(1_i64 << 31), "2147483648 does not fit 32 bits"),
+        (json!("null"), json!(1), "a number is no `null`"),
+        (json!("bytes"), json!("%"), "a text is no base64"),
+        (json!({"type": "fixed", "name": "F", "size": 2}), json!("AA=="), "it has 1 bytes, and the schema's"),
+        (colour.clone(), json!("BLUE"), "the text is none of the symbols"),
+        (colour, json!(0), "a number is no symbol of an `enum`"),
+        (price.clone(), json!("1.234"), "a decimal does not fit the precision 4 and the scale 2"),
+        (price.clone(), json!("100"), "a decimal does not fit the precision 4 and the scale 2"),
+        (price, json!("x"), "a text is no decimal"),
+        (logical("int", "date"), json!("2026-02-30"), "a text is no date"),
+        (logical("int", "time-millis"), json!("24:00:00"), "a text is no time of day"),
+        (logical("long", "timestamp-millis"), json!("2026-01-01T00:00:00"), "a text is no time such as"),
+        (logical("long", "timestamp-micros"), json!(5), "a number is no time of a unit other than"),
+        (json!({"type": "array", "items": "int"}), json!({}), "an object is no `array`"),
+        (json!({"type": "map", "values": "int"}), json!([]), "a list is no `map`"),
+    ] {
+        let found = of(ty.clone(), row.clone()).unwrap_err();
+        assert!(found.starts_with(fault), "{row} as {ty}: {found}");
+    }
+    let inner = json!({"type": "record", "name": "I", "fields": [{"name": "g", "type": "int"}]});
+    let nested = json!({"type": "record", "name": "R", "fields": [{"name": "f", "type": ["null", inner]}]});
+    let nested = schema(&nested);
+    let fault = |row: Value| encoded(&nested, &row.to_string()).unwrap_err();
+    assert_eq!(fault(json!({"f": {"g": "x"}})), "field `f.g`: a text is no `int`");
+    assert_eq!(
+        fault(json!({"f": {}})),
+        "field `f.g`: the row has no value for it, and the schema no default"
+    );
+    assert_eq!(fault(json!({"f": {"g": 1, "h": 2}})), "field `f.h`: the schema has no such field");
+    assert_eq!(fault(json!({"f": null, "F": 1})), "field `F`: the schema has no such field");
+    assert_eq!(encoded(&nested, "[]").unwrap_err(), "a list is no `record`");
+}
+
+#[test]
+fn values_take_the_branch_of_their_kind() {
+    let of = |branches: Value, row: Value| encoded(&schema(&branches), &row.to_string()).unwrap()[0] / 2;
+    for (branches, row, branch) in [
+        (json!(["double", "null", "long"]), json!(3), 2),
+        (json!(["long", "float", "double"]), json!(0.1), 2),
+        (json!(["null", "long"]), json!(3.0), 1),
+        (json!(["int", "long"]), json!(1_i64 << 40), 1),
+        (json!(["bytes", "string"]), json!("AAAA"), 1),
+        (
+            json!([{"type": "long", "logicalType": "timestamp-micros"}, "null"]),
+            json!("2026-01-01T00:00:00Z"),
+            0,
+        ),
+        (json!([{"type": "enum", "name": "E", "symbols": ["A"]}, "bytes"]), json!("AAAA"), 1),
+        (
+            json!([
+                {"type": "record", "name": "P", "fields": [{"name": "a", "type": "long"}]},
+                {"type": "record", "name": "Q", "fields": [{"name": "b", "type": "long"}]},
+            ]),
+            json!({"b": 1}),
+            1,
+        ),
+    ] {
+        assert_eq!(of(branches.clone(), row.clone()), branch, "{row} as {branches}");
+    }
+}
+
+#[test]
+fn missing_fields_have_their_defaults() {
+    let inner = json!({"type": "record", "name": "I", "fields": [
+        {"name": "n", "type": "int"}, {"name": "m", "type": "string", "default": "x"},
+    ]});
+    let fields = json!([
+        {"name": "a", "type": "long", "default": -1},
+        {"name": "b", "type": ["null", "long"]},
+        {"name": "c", "type": {"type": "fixed", "name": "F", "size": 2}, "default": "\u{0}\u{ff}"},
+        {"name": "d", "type": {"type": "int", "logicalType": "date"}, "default": 1},
+        {"name": "e", "type": inner, "default": {"n": 7}},
+        {"name": "g", "type": {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1}, "default": "\u{ff}"},
+        {"name": "h", "type": ["long", "null"], "default": 3},
+        {"name": "i", "type": "null"},
+    ]);
+    let of_fields = |fields: &Value| schema(&json!({"type": "record", "name": "R", "fields": fields}));
+    let schema = of_fields(&fields);
+    let row = |text: &str| -> Value {
+        serde_json::from_str(&decoded(&schema, &encoded(&schema, text).unwrap()).unwrap()).unwrap()
+    };
+    let defaults = json!({
+        "a": -1, "b": null, "c": "AP8=", "d": "1970-01-02", "e": {"n": 7, "m": "x"}, "g": "-0.1", "h": 3, "i": null
+    });
+    assert_eq!(row("{}"), defaults);
+    assert_eq!(row(r#"{"h":null,"a":5}"#)["h"], json!(null));
+    let invalid = of_fields(&json!([{"name": "a", "type": "long", "default": "x"}]));
+    assert_eq!(
+        encoded(&invalid, "{}").unwrap_err(),
+        "field `a`: the default of the schema is invalid: a text is no `long`"
+    );
+    assert!(encoded(&invalid, r#"{"a":1}"#).is_ok());
+    // Ten defaults in each of ten levels.
+    let mut fields = json!([]);
+    for level in 0..10 {
+        let record = json!({"type": "record", "name": format!("L{level}"), "fields": fields});
+        let first = json!({"name": "f0", "type": record, "default": {}});
+        let others = (1..10)
+            .map(|place| json!({"name": format!("f{place}"), "type": format!("L{level}"), "default": {}}));
+        fields = std::iter::once(first).chain(others).collect();
+    }
+    assert!(encoded(&of_fields(&fields), "{}").unwrap_err().contains("its message has more than"));
+}
+
+#[test]
+fn columns_are_checked_against_fields() {
+    let fields = json!([
+        {"name": "a", "type": "long"},
+        {"name": "b", "type": "long", "default": 1},
+        {"name": "c", "type": ["long", "null"]},
+    ]);
+    let schema = schema(&json!({"type": "record", "name": "R", "fields": fields}));
+    assert_eq!(schema.check_columns(&["b", "a"], true), Ok(()));
+    assert_eq!(schema.check_columns(&[], false), Ok(()));
+    let fault = |columns: &[&str], are_all| schema.check_columns(columns, are_all).unwrap_err().to_string();
+    assert_eq!(fault(&["a", "x"], false), "it has no field `x`, which is a column of the rows");
+    assert!(fault(&["b"], true).starts_with("its field `a` needs a value, and the rows have no column `a`"));
+    let text = AvroSchema::parse("\"string\"", &[]).unwrap();
+    assert_eq!(
+        text.check_columns(&[], true).unwrap_err().to_string(),
+        "it is no record, and a row has columns"
+    );
+}
+
+#[test]
+fn rows_of_a_schema_of_columns_decode_to_themselves() {
+    let columns: Vec<(Box<str>, Type)> =
+        ["BOOLEAN", "INTEGER", "LONG", "FLOAT", "DOUBLE", "STRING", "TIMESTAMP", "LIST[MAP[LONG]]"]
+            .iter()
+            .enumerate()
+            .map(|(place, ty)| (format!("c{place}").into(), Type::parse(ty).unwrap()))
+            .collect();
+    let schema = AvroSchema::parse(&crate::avro_of_columns("t", &columns).unwrap(), &[]).unwrap();
+    let full = json!({
+        "c0": true, "c1": -1, "c2": i64::MAX, "c3": 0.5, "c4": "NaN", "c5": "é", "c6": "2026-01-02T03:04:05.000006Z",
+        "c7": [{"a": 1, "b": null}, null]
+    });
+    let nulls: serde_json::Map<String, Value> =
+        columns.iter().map(|(name, _)| (name.to_string(), Value::Null)).collect();
+    for row in [full, Value::Object(nulls)] {
+        let message = encoded(&schema, &row.to_string()).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&decoded(&schema, &message).unwrap()).unwrap(), row);
+    }
 }

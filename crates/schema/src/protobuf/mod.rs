@@ -3,6 +3,8 @@
 //! A message is decoded by the library, which knows how parts of one field are merged, and then written field by field in the
 //! order of their numbers. Plans, made once a schema, have the texts of all names.
 
+mod encode;
+
 use std::{borrow::Cow, collections::HashMap};
 
 use prost_reflect::{

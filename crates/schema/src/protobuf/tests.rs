@@ -1,11 +1,14 @@
 //! Tests messages that the library encodes against JSON that is written beside them.
 #![allow(clippy::unwrap_used, reason = "what fails in helpers of tests fails a test")]
 
-use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, Value as Proto, prost::Message as _};
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, Kind, MapKey, MessageDescriptor, ReflectMessage as _, Value as Proto,
+    prost::Message as _,
+};
 use serde_json::{Value, json};
 
 use super::{ProtobufSchema, ROOT};
-use crate::Fault;
+use crate::{Fault, Registration, Schema, row::Json};
 
 const BYTES_MAX: usize = 1 << 20;
 
@@ -42,9 +45,23 @@ fn order() -> DynamicMessage {
     DynamicMessage::new(pool(ALL).get_message_by_name("shop.Order").unwrap())
 }
 
-/// The JSON of a message of type `shop.Order`, which is the second of its file.
+/// The JSON of a message of type `shop.Order`, which is the second of its file. As a row it is encoded to a message that decodes to
+/// it.
 fn decoded(message: &DynamicMessage) -> Result<Value, String> {
-    decoded_bytes(&[&[2, 2][..], &message.encode_to_vec()].concat())
+    let row = decoded_bytes(&[&[2, 2][..], &message.encode_to_vec()].concat())?;
+    let bytes = encoded(&orders(), &row).unwrap_or_else(|fault| panic!("{fault}: {row}"));
+    assert_eq!(decoded_bytes(&[&[2, 2][..], &bytes].concat()).as_ref(), Ok(&row));
+    Ok(row)
+}
+
+fn orders() -> ProtobufSchema {
+    ProtobufSchema::of_descriptors(&pool(ALL).encode_to_vec(), Some("shop.Order")).unwrap()
+}
+
+fn encoded(schema: &ProtobufSchema, row: &Value) -> Result<Vec<u8>, String> {
+    let (row, mut out) = (row.to_string(), Vec::new());
+    let row = Json::parse(row.as_bytes()).map_err(|fault| fault.to_string())?;
+    schema.encode(&row, BYTES_MAX, &mut out).map(|()| out).map_err(|fault| fault.to_string())
 }
 
 fn decoded_bytes(payload: &[u8]) -> Result<Value, String> {
@@ -78,7 +95,6 @@ trait Descriptor {
 
 impl Descriptor for DynamicMessage {
     fn descriptor_of(&self, field: &str) -> prost_reflect::MessageDescriptor {
-        use prost_reflect::ReflectMessage as _;
         let field = self.descriptor().get_field_by_name(field).unwrap();
         field.kind().as_message().unwrap().clone()
     }
@@ -319,4 +335,232 @@ fn imports_are_the_references() {
     }
     let deep = "message A {".repeat(100_000);
     assert!(ProtobufSchema::parse(&deep, &[]).unwrap_err().to_string().contains("nest deeper than 64"));
+}
+
+#[test]
+fn values_that_do_not_fit_are_faults_with_their_field() {
+    let schema = orders();
+    for (row, fault) in [
+        (json!({"f_int32": 1_i64 << 31}), "field `f_int32`: the number does not fit 32 bits"),
+        (json!({"f_uint32": -1}), "field `f_uint32`: the number does not fit 32 bits without a sign"),
+        (json!({"f_int64": u64::MAX}), "field `f_int64`: the number does not fit 64 bits"),
+        (json!({"f_int64": 1.5}), "field `f_int64`: 1.5 is no whole number"),
+        (json!({"f_int64": "1"}), "field `f_int64`: a text is no whole number of 64 bits"),
+        (json!({"f_double": (1_i64 << 53) + 1}), "field `f_double`: 9007199254740993 has more digits"),
+        (json!({"f_bool": 1}), "field `f_bool`: a number is no boolean"),
+        (json!({"f_string": 1}), "field `f_string`: a number is no text"),
+        (
+            json!({"f_string": null}),
+            "field `f_string`: the value is null, and the field cannot be without one",
+        ),
+        (json!({"numbers": null}), "field `numbers`: null is no list"),
+        (json!({"numbers": [null]}), "field `numbers`: the value is null"),
+        (json!({"f_bytes": "%"}), "field `f_bytes`: a text is no base64"),
+        (json!({"state": "LOST"}), "field `state`: the text is none of the names of the schema's enum"),
+        (json!({"text": "a", "number": 1}), "field `text`: it is in one `oneof` with `number`"),
+        (json!({"lines": [{"article": 1}]}), "field `lines.article`: a number is no text"),
+        (json!({"lines": [{"articles": "a"}]}), "field `lines.articles`: the schema has no such field"),
+        (json!({"by_name": {"x": null}}), "field `by_name.x`: the value is null"),
+        (json!({"states": {"x": 1}}), "field `states`: the name of a value is no key of the schema's map"),
+        (json!({"at": 5}), "field `at`: a number is no text of a time"),
+        (json!({"at": "2026-01-01T00:00:00"}), "field `at`: a text is no time such as"),
+        (json!({"took": "1h"}), "field `took`: a text is no duration"),
+        (json!({"free": []}), "field `free`: a list is no object"),
+        (json!({"unknown": 1}), "field `unknown`: the schema has no such field"),
+        (json!([]), "a list is no message"),
+    ] {
+        let found = encoded(&schema, &row).unwrap_err();
+        assert!(found.starts_with(fault), "{row}: {found}");
+    }
+    // Fields that can be without a value are left out for null, and those that the row lacks have their default.
+    let row = json!({"maybe": null, "line": null, "at": null, "wrapped": null, "text": null, "number": null, "free": null});
+    assert_eq!(encoded(&schema, &row).unwrap(), b"");
+    let deep = (0..120).fold(json!({}), |line, _| json!({ "next": line }));
+    assert!(encoded(&schema, &json!({ "line": deep })).unwrap_err().contains("nests deeper than 100 levels"));
+    let text = "syntax = \"proto2\"; enum E { A = 1; } message M { required int32 a = 1; optional E e = 2; }";
+    let old = ProtobufSchema::of_descriptors(&pool(text).encode_to_vec(), None).unwrap();
+    assert_eq!(encoded(&old, &json!({})).unwrap_err(), "field `a`: a required field has no value in the row");
+    assert_eq!(
+        encoded(&old, &json!({"a": null})).unwrap_err(),
+        "field `a`: a required field has no value in the row"
+    );
+    assert_eq!(
+        encoded(&old, &json!({"a": 0, "e": 2})).unwrap_err(),
+        "field `e`: 2 is no number of the schema's enum"
+    );
+    assert_eq!(encoded(&old, &json!({"a": 0, "e": "A"})).unwrap(), [8, 0, 16, 1]);
+    let fault = |schema: &ProtobufSchema, columns: &[&str]| {
+        schema.check_columns(columns, true).unwrap_err().to_string()
+    };
+    assert_eq!(
+        fault(&schema, &["maybe", "x"]),
+        "message `shop.Order` has no field `x`, which is a column of the rows"
+    );
+    assert_eq!(fault(&old, &["e"]), "field `a` of message `M` is required, and the rows have no such column");
+    assert_eq!(old.check_columns(&["e"], false), Ok(()));
+}
+
+#[test]
+fn messages_are_registered_with_their_indexes() {
+    let registered = |text: &str, message: &str| {
+        let schema = Schema::descriptor_file(&pool(text).encode_to_vec(), Some(message)).unwrap();
+        Registration::protobuf(&schema).map_err(|error| error.to_string())
+    };
+    for (message, row, indexes) in [
+        ("shop.Line", json!({"article": "a", "count": 2}), &[0][..]),
+        ("shop.Outer", json!({"counts": {"x": 1}}), &[2, 4]),
+    ] {
+        let registration = registered(ALL, message).unwrap();
+        assert_eq!(registration.indexes, indexes);
+        // The registered text reads what the schema writes.
+        let reader = ProtobufSchema::parse(&registration.text, &[]).unwrap();
+        let writer = ProtobufSchema::of_descriptors(&pool(ALL).encode_to_vec(), Some(message)).unwrap();
+        let payload = [registration.indexes, encoded(&writer, &row).unwrap()].concat();
+        assert_eq!(written(&reader, &payload).unwrap(), row);
+    }
+    let error = registered(ALL, "shop.Outer.Other").unwrap_err();
+    assert!(
+        error.starts_with("message `shop.Outer.Other` is declared behind a map field of `shop.Outer`"),
+        "{error}"
+    );
+    let nested = "syntax = \"proto3\"; message A { message B {} message C { message D {} } }";
+    assert_eq!(registered(nested, "A.C.D").unwrap().indexes, [6, 0, 2, 0]);
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (bits ^ (bits >> 31)) % end
+    }
+
+    /// A file whose messages M0, M1 … have fields of random types; each has fields of those before it.
+    fn file(&mut self) -> (String, String) {
+        const SCALARS: [&str; 17] = [
+            "double",
+            "float",
+            "int32",
+            "int64",
+            "uint32",
+            "uint64",
+            "sint32",
+            "sint64",
+            "fixed32",
+            "fixed64",
+            "sfixed32",
+            "sfixed64",
+            "bool",
+            "string",
+            "bytes",
+            "E",
+            "google.protobuf.Timestamp",
+        ];
+        const KEYS: [&str; 4] = ["string", "int32", "uint64", "bool"];
+        let mut text = "syntax = \"proto3\"; import \"google/protobuf/timestamp.proto\"; enum E { A = 0; B = 1; C = -5; }".to_owned();
+        let messages = 1 + self.below(4);
+        for message in 0..messages {
+            text.push_str(&format!(" message M{message} {{"));
+            for field in 1..=self.below(7) {
+                let ty = match self.below(4) {
+                    0 if message > 0 => format!("M{}", self.below(message)),
+                    _ => SCALARS[self.below(17) as usize].to_owned(),
+                };
+                let label = match self.below(5) {
+                    0 => format!("repeated {ty}"),
+                    1 => format!("map<{}, {ty}>", KEYS[self.below(4) as usize]),
+                    2 => format!("optional {ty}"),
+                    _ => ty,
+                };
+                text.push_str(&format!(" {label} f{field} = {};", field * 3));
+            }
+            text.push_str(" }");
+        }
+        (text, format!("M{}", messages - 1))
+    }
+
+    /// A number of any magnitude.
+    fn bits(&mut self) -> u64 {
+        let shift = self.below(64);
+        self.below(u64::MAX) >> shift
+    }
+
+    fn scalar(&mut self, kind: &Kind) -> Proto {
+        match kind {
+            Kind::Double => Proto::F64((self.bits() as i64) as f64 / 7.0),
+            Kind::Float => Proto::F32((self.bits() as i64) as f32 / 7.0),
+            Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => Proto::I32(self.bits() as i32),
+            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => Proto::I64(self.bits() as i64),
+            Kind::Uint32 | Kind::Fixed32 => Proto::U32(self.bits() as u32),
+            Kind::Uint64 | Kind::Fixed64 => Proto::U64(self.bits()),
+            Kind::Bool => Proto::Bool(self.below(2) == 1),
+            Kind::String => Proto::String("é\"\n".repeat(self.below(3) as usize)),
+            Kind::Bytes => Proto::Bytes(vec![0xff; self.below(4) as usize].into()),
+            Kind::Enum(_) => Proto::EnumNumber([0, 1, -5, 7][self.below(4) as usize]),
+            Kind::Message(message) if message.name() == "Timestamp" => {
+                let mut time = DynamicMessage::new(message.clone());
+                let seconds = self.below(300_000_000_000) as i64 - 60_000_000_000;
+                time.set_field_by_number(1, Proto::I64(seconds));
+                time.set_field_by_number(2, Proto::I32(self.below(1_000_000_000) as i32));
+                Proto::Message(time)
+            }
+            Kind::Message(message) => Proto::Message(self.message(message)),
+        }
+    }
+
+    fn message(&mut self, message: &MessageDescriptor) -> DynamicMessage {
+        let mut written = DynamicMessage::new(message.clone());
+        for field in message.fields() {
+            if self.below(4) == 0 {
+                continue;
+            }
+            let value = match field.kind() {
+                Kind::Message(entry) if field.is_map() => {
+                    let (key, value) =
+                        (entry.map_entry_key_field().kind(), entry.map_entry_value_field().kind());
+                    let entry = |random: &mut Random| {
+                        let key = match random.scalar(&key) {
+                            Proto::Bool(key) => MapKey::Bool(key),
+                            Proto::I32(key) => MapKey::I32(key),
+                            Proto::U64(key) => MapKey::U64(key),
+                            Proto::String(key) => MapKey::String(key),
+                            other => panic!("{other:?}"),
+                        };
+                        (key, random.scalar(&value))
+                    };
+                    Proto::Map((0..self.below(3)).map(|_| entry(self)).collect())
+                }
+                kind if field.is_list() => {
+                    Proto::List((0..self.below(3)).map(|_| self.scalar(&kind)).collect())
+                }
+                kind => self.scalar(&kind),
+            };
+            written.set_field(&field, value);
+        }
+        written
+    }
+}
+
+#[test]
+fn random_rows_are_encoded_to_messages_that_decode_to_them() {
+    for seed in 0..500 {
+        let mut random = Random(seed);
+        let (text, name) = random.file();
+        let pool = pool(&text);
+        let schema = ProtobufSchema::of_descriptors(&pool.encode_to_vec(), Some(&name)).unwrap();
+        let message = pool.get_message_by_name(&name).unwrap();
+        for _ in 0..5 {
+            let message = random.message(&message);
+            let row = written(&schema, &message.encode_to_vec()).unwrap();
+            let bytes =
+                encoded(&schema, &row).unwrap_or_else(|fault| panic!("seed {seed}: {fault}: {row} {text}"));
+            assert_eq!(written(&schema, &bytes).unwrap(), row, "seed {seed}: {text}");
+            let read = |bytes: &[u8]| DynamicMessage::decode(message.descriptor(), bytes).unwrap();
+            assert_eq!(read(&bytes), read(&message.encode_to_vec()), "seed {seed}: {text}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use swiftwater_event::{CheckLimits, EventBatch, RefusedText, Rejection, check_bl
 use swiftwater_kafka::{Message, MessageBatch, TimestampKind};
 use swiftwater_lang::ddl::{KafkaField, KafkaFormat, KafkaSource, OnTombstone};
 
-use super::schemas::Schemas;
+use crate::objects::kafka_schemas::Schemas;
 
 /// The field of an event with the properties of its message.
 const PROPERTIES: &str = "_kafka";

@@ -3,7 +3,7 @@
 //! ```text
 //! consumer ─ messages of a partition ─► events (convert) ─► the way of all events, numbered by partition and offset ─► log
 //!      │                                    └─ bad messages ─► quarantine, or counted
-//!      └─ a message whose schema is not known: its partition waits for the registry (schemas)
+//!      └─ a message whose schema is not known: its partition waits for the registry ([`super::kafka_schemas`])
 //! ```
 //!
 //! Each partition is a numbered producer of the stream ([`crate::durable::dedup`]): the number of a batch is the offset behind
@@ -18,8 +18,6 @@ mod error;
 mod order;
 mod positions;
 mod reader;
-mod registry;
-mod schemas;
 mod show;
 mod skip;
 pub(super) mod topic;
@@ -28,7 +26,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use tokio::sync::Notify;
 
-use crate::{EngineError, durable::history::History, supervisor::TaskKind};
+use crate::{EngineError, durable::history::History, objects::kafka_schemas::Schemas, supervisor::TaskKind};
 use reader::TopicReader;
 use swiftwater_catalog::kind::stream::StreamEntry;
 use swiftwater_kafka::Kafka;
@@ -69,7 +67,7 @@ impl History {
                 create.name
             )));
         }
-        self.check_schemas(source)
+        Schemas::open(self, source, reader::RETRY).map(drop).map_err(EngineError::Source)
     }
 
     /// The connection of a name in the settings.

@@ -17,12 +17,12 @@ use super::{
     convert::{Converted, convert},
     error::SourceError,
     positions::{Positions, producer},
-    schemas::{SchemaNews, Schemas},
     topic::topic_of,
 };
 use crate::{
     Ack, AppendOptions, EngineError,
     durable::{append::SourceBatch, history::History},
+    objects::kafka_schemas::{SchemaNews, Schemas},
     shared::Shared,
     supervisor::{DropSignal, Maintained, NextAttempt, TaskKind},
 };

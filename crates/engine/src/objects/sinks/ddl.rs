@@ -12,7 +12,7 @@ use swiftwater_live::columns::arrow_type;
 use swiftwater_sinks::FileSink;
 use swiftwater_sql::{can_be_inserted, type_name};
 
-use super::event_query::EventQuery;
+use super::{event_query::EventQuery, row_schema::RowColumns};
 use crate::{
     EngineError, SinkError,
     ddl::{Context, Planned, Statement, check_room},
@@ -286,6 +286,11 @@ async fn check_target(
         SinkTarget::Kafka(target) => {
             history.kafka(target.connection())?;
             rows.check_key(target, create.is_of_changes())?;
+            let columns = match rows {
+                RowsOf::View(view) => RowColumns::of_view(view),
+                RowsOf::Events(query) => RowColumns::of_query(query),
+            };
+            history.check_row_schema(create, target, &columns)?;
         }
     }
     create.options.dead_letter.as_deref().map_or(Ok(()), stream)?;

@@ -58,9 +58,37 @@ pub(crate) enum DeliverError {
     /// Some of its rows, by their number in order, are larger than the topic accepts as a message.
     #[error("{} of the rows are larger than a message of the topic may be (`max.message.bytes`)", .0.len())]
     TooLarge(Vec<usize>),
+    /// A registry does not have the schema of the messages. It is to be asked again.
+    #[error("{0}")]
+    Registry(String),
+    /// Some of its rows, at least one, in order, cannot be written by the schema of the messages.
+    #[error("{}", described(.0))]
+    Unfit(Vec<UnfitRow>),
     /// Some of its rows, at least one, in order, are invalid.
     #[error("the rows are not valid events of the stream: {}", .0.first().map_or("", |refusal| &*refusal.message))]
     Refused(Vec<Refusal>),
+}
+
+/// A row that does not fit the schema of a topic's messages.
+#[derive(Debug)]
+pub(crate) struct UnfitRow {
+    /// Its number in the delivery, from 0.
+    pub(super) row: usize,
+    /// The first bytes of its key, if it has one.
+    pub(super) key: Option<String>,
+    /// The field, and the reason.
+    pub(super) why: String,
+}
+
+fn described(rows: &[UnfitRow]) -> String {
+    let count = rows.len();
+    rows.first().map_or_else(String::new, |UnfitRow { row, key, why }| {
+        let key = key.as_ref().map_or_else(String::new, |key| format!(" with the key `{key}`"));
+        format!(
+            "{count} of the rows do not fit the schema of the topic's messages; the first is row {} of the delivery{key}: {why}",
+            row + 1
+        )
+    })
 }
 
 fn with_hint(error: &KafkaError) -> String {
@@ -72,8 +100,9 @@ impl DeliverError {
     pub(super) fn is_final(&self) -> bool {
         match self {
             DeliverError::Webhook(error) => error.is_final(),
-            DeliverError::Refused(_) | DeliverError::TooLarge(_) => true,
+            DeliverError::Refused(_) | DeliverError::TooLarge(_) | DeliverError::Unfit(_) => true,
             DeliverError::Engine(_)
+            | DeliverError::Registry(_)
             | DeliverError::Sql(_)
             | DeliverError::Events(_)
             | DeliverError::File(_)
@@ -91,13 +120,17 @@ impl DeliverError {
             DeliverError::TooLarge(rows) => rows.binary_search(&row).is_ok().then(|| {
                 "the row is larger than a message of the topic may be (`max.message.bytes`)".to_owned()
             }),
+            DeliverError::Unfit(rows) => {
+                let place = rows.binary_search_by_key(&row, |unfit| unfit.row).ok()?;
+                Some(format!("the row does not fit the schema of the topic's messages: {}", rows[place].why))
+            }
             error => Some(error.to_string()),
         }
     }
 
     /// True if other rows of the delivery can be delivered.
     fn is_of_some_rows(&self) -> bool {
-        matches!(self, DeliverError::Refused(_) | DeliverError::TooLarge(_))
+        matches!(self, DeliverError::Refused(_) | DeliverError::TooLarge(_) | DeliverError::Unfit(_))
     }
 }
 
@@ -124,7 +157,11 @@ pub(super) enum Target {
 }
 
 impl Target {
-    pub(super) async fn open(history: &History, entry: &SinkEntry) -> Result<Target, DeliverError> {
+    pub(super) async fn open(
+        history: &History,
+        entry: &SinkEntry,
+        rows: &Rows,
+    ) -> Result<Target, DeliverError> {
         let create = &entry.create;
         let options = &create.options;
         Ok(match &create.target {
@@ -136,7 +173,7 @@ impl Target {
             }
             SinkTarget::Webhook(url) => Target::Webhook(Box::new(history.webhook(url, options, true)?)),
             SinkTarget::Kafka(target) => {
-                Target::Kafka(Box::new(KafkaTopic::open(history, entry, target).await?))
+                Target::Kafka(Box::new(KafkaTopic::open(history, entry, target, &rows.columns()).await?))
             }
         })
     }
@@ -304,10 +341,11 @@ impl History {
             dead.push((place as u64).to_le_bytes());
         }
         // If the other rows cannot be delivered in the end, all go to the dead-letter stream, which is no repetition of
-        // this.
-        let by = match error.is_of_some_rows() {
-            true => format!("{}-refused", delivery.by),
-            false => delivery.by.clone(),
+        // this. Of the rows that fit their schema, some may be too large.
+        let by = match error {
+            DeliverError::Unfit(_) => format!("{}-unfit", delivery.by),
+            error if error.is_of_some_rows() => format!("{}-refused", delivery.by),
+            _ => delivery.by.clone(),
         };
         // The limit of a topic, or a stream's columns, may change between two attempts. Then other rows are at fault, and this
         // fails rather than that one of them is nowhere.

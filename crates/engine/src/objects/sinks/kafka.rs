@@ -4,6 +4,8 @@
 //! topic `_swiftwater.ID.sinks`, where ID is that of the data directory. A start aborts what is open of the sink's transactional
 //! id, and reads the number: deliveries up to it are not written again. All sinks of a directory share that topic, which is
 //! compacted. Without, a delivery whose acknowledgement is lost is written again.
+//!
+//! The value of a message is the row as JSON text, or by a schema ([`super::row_schema`]).
 
 use std::sync::Arc;
 
@@ -18,8 +20,9 @@ use swiftwater_kafka::{
 use swiftwater_lang::ddl::{KafkaPartitioner, KafkaTarget};
 
 use super::{
-    deliver::DeliverError,
+    deliver::{DeliverError, UnfitRow},
     group_commit::{Gathered, NotGrouped},
+    row_schema::{RowColumns, RowSchema},
     rows::Rows,
 };
 use crate::{
@@ -31,10 +34,15 @@ use crate::{
 const NUMBERS_PROPERTIES: [(&str, &str); 3] =
     [("cleanup.policy", "compact"), ("segment.bytes", "16777216"), ("min.cleanable.dirty.ratio", "0.1")];
 
+/// Bytes of a key in the description of a row.
+const KEY_BYTES_SHOWN: usize = 64;
+
 /// The topic of a sink, open for writing.
 pub(super) struct KafkaTopic {
     topic: Arc<str>,
     form: RowForm,
+    /// The schema of the messages' values, which are JSON otherwise.
+    schema: Option<RowSchema>,
     headers: Arc<[(Box<str>, Box<str>)]>,
     producer: Box<dyn Producer>,
     /// Of `exactly_once`.
@@ -63,7 +71,9 @@ impl KafkaTopic {
         history: &History,
         entry: &SinkEntry,
         target: &KafkaTarget,
+        columns: &RowColumns,
     ) -> Result<KafkaTopic, DeliverError> {
+        let schema = RowSchema::open(history, &entry.create, target, columns).await?;
         let kafka = history.kafka(target.connection())?;
         let topic: Arc<str> = (&*target.topic).into();
         let sink = format!("{}-{}", entry.id, entry.created);
@@ -100,7 +110,7 @@ impl KafkaTopic {
             false => RowForm::Row { key: target.key.clone() },
         };
         let headers = target.header_lines().map(|(name, value)| (name.into(), value.into())).collect();
-        Ok(KafkaTopic { topic, form, headers, producer, numbers })
+        Ok(KafkaTopic { topic, form, schema, headers, producer, numbers })
     }
 
     /// The last delivery that the topic has.
@@ -136,15 +146,26 @@ impl KafkaTopic {
         Ok(())
     }
 
-    fn messages(&self, portions: &[Bytes]) -> Result<Vec<NewMessage>, EngineError> {
+    fn messages(&self, portions: &[Bytes]) -> Result<Vec<NewMessage>, DeliverError> {
         let mut messages = Vec::new();
+        let mut unfit = Vec::new();
         for portion in portions {
             let lines = portion.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-            for line in lines {
-                let (key, value) = self
-                    .form
-                    .key_and_value(portion, line)
-                    .map_err(|error| SinkError::Target(format!("a row is no JSON object: {error}")))?;
+            for (row, line) in lines.enumerate() {
+                let no_object = |error| SinkError::Target(format!("a row is no JSON object: {error}"));
+                let (key, value) =
+                    self.form.key_and_value(portion, line).map_err(no_object).map_err(EngineError::from)?;
+                let value = match (&self.schema, value) {
+                    (Some(schema), Some(value)) => match schema.encode(&value) {
+                        Ok(message) => Some(message.into()),
+                        Err(fault) => {
+                            let key = key.as_deref().map(shown);
+                            unfit.push(UnfitRow { row, key, why: fault.to_string() });
+                            continue;
+                        }
+                    },
+                    (_, value) => value,
+                };
                 messages.push(NewMessage {
                     topic: Arc::clone(&self.topic),
                     partition: None,
@@ -153,9 +174,18 @@ impl KafkaTopic {
                     headers: Arc::clone(&self.headers),
                 });
             }
+            // Of a group, each delivery is written by itself when one cannot be.
+            if !unfit.is_empty() {
+                return Err(DeliverError::Unfit(unfit));
+            }
         }
         Ok(messages)
     }
+}
+
+/// The first bytes of a key, for messages.
+fn shown(key: &[u8]) -> String {
+    String::from_utf8_lossy(&key[..key.len().min(KEY_BYTES_SHOWN)]).into_owned()
 }
 
 /// A change as a view writes it. Its position is not in the message.

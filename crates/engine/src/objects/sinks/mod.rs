@@ -17,6 +17,7 @@ mod event_source;
 mod group_commit;
 pub(crate) mod kafka;
 mod retry;
+mod row_schema;
 mod rows;
 mod show;
 mod task;

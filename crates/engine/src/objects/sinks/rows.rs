@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use swiftwater_catalog::kind::sink::{Delivered, SinkEntry};
 use swiftwater_event::Millis;
 
-use super::event_query::EventQuery;
+use super::{event_query::EventQuery, row_schema::RowColumns};
 use crate::{
     EngineError,
     objects::views::{At as ViewAt, Portion, View},
@@ -43,6 +43,14 @@ impl Rows {
         match self {
             Rows::View(view, _) => view.name(),
             Rows::Events(events) => events.query.stored.name.as_str(),
+        }
+    }
+
+    /// Their columns.
+    pub(super) fn columns(&self) -> RowColumns {
+        match self {
+            Rows::View(view, _) => RowColumns::of_view(view),
+            Rows::Events(events) => RowColumns::of_query(&events.query),
         }
     }
 

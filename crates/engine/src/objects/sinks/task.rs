@@ -268,7 +268,7 @@ impl<'r> DeliveryRun<'r> {
         let target = tokio::select! {
             biased;
             _ = history.ended(TaskKind::Reader, &work.dropped) => return Ok(None),
-            target = Target::open(history, entry) => target?,
+            target = Target::open(history, entry, &rows) => target?,
         };
         Ok(Some(DeliveryRun { rows, target, entry, work, inserted: None, alone: 0, is_to_reopen: false }))
     }
@@ -288,7 +288,7 @@ impl<'r> DeliveryRun<'r> {
     async fn deliver_next(&mut self, history: &History) -> Result<DeliveryOutcome, DeliverError> {
         let shared = history.shared()?;
         if std::mem::take(&mut self.is_to_reopen) {
-            self.target = Target::open(history, self.entry).await?;
+            self.target = Target::open(history, self.entry, &self.rows).await?;
         }
         if let Some(outcome) = self.deliver_group(history, &shared).await? {
             return Ok(outcome);
@@ -401,8 +401,12 @@ impl<'r> DeliveryRun<'r> {
             Err(error) if self.work.tries.is_exhausted(&self.entry.create.options, &error) => {
                 match self.deliver_anew(history, shared, (&delivery, now), error).await? {
                     None => (0, length),
+                    // The broker went away meanwhile.
+                    Some(error) if !self.work.tries.is_exhausted(&self.entry.create.options, &error) => {
+                        return Err(error);
+                    }
                     Some(error) => {
-                        self.deliver_with_dead_letter(history, shared, (&delivery, now), &error).await?
+                        self.deliver_with_dead_letter(history, shared, (&delivery, now), error).await?
                     }
                 }
             }
@@ -425,7 +429,7 @@ impl<'r> DeliveryRun<'r> {
         error: DeliverError,
     ) -> Result<Option<DeliverError>, DeliverError> {
         let Target::Kafka(_) = self.target else { return Ok(Some(error)) };
-        self.target = Target::open(history, self.entry).await?;
+        self.target = Target::open(history, self.entry, &self.rows).await?;
         let length = self.entry.delivered.bytes;
         let delivered = self.target.deliver(history, shared, delivery, (&self.rows, now), length).await;
         // A producer that has failed is of no further use.
@@ -440,18 +444,25 @@ impl<'r> DeliveryRun<'r> {
         history: &History,
         shared: &Arc<Shared>,
         (delivery, now): (&Delivery, Millis),
-        error: &DeliverError,
+        error: DeliverError,
     ) -> Result<(u64, u64), DeliverError> {
         let CreateSink { name, options, .. } = &self.entry.create;
         let dead_letter = options.dead_letter.as_deref();
-        let dead = history.to_dead_letter(shared, ("sink", &**name), dead_letter, delivery, error).await?;
-        // These go on without those.
         let length = self.entry.delivered.bytes;
-        let bytes = match delivery.without(error) {
-            Some(good) => self.target.deliver(history, shared, &good, (&self.rows, now), length).await?,
-            None => length,
-        };
-        Ok((dead, bytes))
+        let (mut dead, mut rest, mut error) = (0, delivery.clone(), error);
+        loop {
+            dead += history.to_dead_letter(shared, ("sink", &**name), dead_letter, &rest, &error).await?;
+            // These go on without those.
+            let Some(good) = rest.without(&error) else { return Ok((dead, length)) };
+            match self.target.deliver(history, shared, &good, (&self.rows, now), length).await {
+                Ok(bytes) => return Ok((dead, bytes)),
+                // The broker sees only rows that fit their schema.
+                Err(too_large @ DeliverError::TooLarge(_)) if matches!(error, DeliverError::Unfit(_)) => {
+                    (rest, error) = (good, too_large);
+                }
+                Err(failed) => return Err(failed),
+            }
+        }
     }
 }
 

@@ -109,6 +109,12 @@ impl Parser<'_> {
             let fault = Fault::at(span, "`INTO KAFKA` needs a topic");
             return Err(fault.hint("Write INTO KAFKA (topic = 'totals')."));
         }
+        // A value that was refused is no option that is missing.
+        if self.faults.is_empty()
+            && let Err((message, hint)) = target.check_schema()
+        {
+            return Err(Fault::at(span, message).hint(hint));
+        }
         Ok(target)
     }
 

@@ -19,10 +19,7 @@ use swiftwater_schema::{SCHEMA_BYTES_MAX, Schema, SchemaKind, unframe};
 use tokio::task::JoinSet;
 
 use super::registry::{Registry, RegistrySchema};
-use crate::{
-    EngineError,
-    durable::{directory::DataDir, history::History},
-};
+use crate::durable::{directory::DataDir, history::History};
 
 /// Schemas of a registry that one stream has in memory. The oldest makes room, and is asked for again.
 const KNOWN_MAX: usize = 1000;
@@ -32,7 +29,7 @@ const KNOWN_BYTES_MAX: usize = 64 << 20;
 
 /// The schemas of a stream's messages.
 #[derive(Debug)]
-pub(super) enum Schemas {
+pub(crate) enum Schemas {
     /// Messages have none.
     None,
     /// All messages have the one of a file.
@@ -43,7 +40,7 @@ pub(super) enum Schemas {
 
 /// The schemas of a registry that were asked for.
 #[derive(Debug)]
-pub(super) struct RegistrySchemas {
+pub(crate) struct RegistrySchemas {
     registry: Registry,
     pauses: Backoff,
     known: HashMap<u32, RegistrySchema>,
@@ -64,7 +61,7 @@ struct Missing {
 
 /// The news of a schema that partitions wait for.
 #[derive(Debug)]
-pub(super) enum SchemaNews {
+pub(crate) enum SchemaNews {
     /// It is known: these partitions can be read on.
     Known(Vec<u32>),
     /// It is not known at present, for this reason.
@@ -75,7 +72,7 @@ pub(super) enum SchemaNews {
 
 impl Schemas {
     /// The place of the schemas. The error has the remedy. `pauses` are those between attempts to ask a registry.
-    pub(super) fn open(history: &History, source: &KafkaSource, pauses: Backoff) -> Result<Schemas, String> {
+    pub(crate) fn open(history: &History, source: &KafkaSource, pauses: Backoff) -> Result<Schemas, String> {
         let connection = source.options.connection();
         match source.options.schemas() {
             None => Ok(Schemas::None),
@@ -88,23 +85,16 @@ impl Schemas {
                 Ok(Schemas::Registry(Box::new(RegistrySchemas::new(registry, pauses))))
             }
             Some(KafkaSchemas::AvroFile(path)) => {
-                let (file, bytes) = history.schema_file(path, connection)?;
-                let text = String::from_utf8(bytes);
-                let schema = text.map_err(|_| "it is not UTF-8".to_owned());
-                let schema =
-                    schema.and_then(|text| Schema::avro_file(&text).map_err(|error| error.to_string()));
-                schema.map(Schemas::File).map_err(|why| format!("schema {}: {why}", file.display()))
+                history.avro_schema(path, connection).map(|(schema, _)| Schemas::File(schema))
             }
             Some(KafkaSchemas::Descriptor { path, message }) => {
-                let (file, bytes) = history.schema_file(path, connection)?;
-                let schema = Schema::descriptor_file(&bytes, message);
-                schema.map(Schemas::File).map_err(|error| format!("descriptor {}: {error}", file.display()))
+                history.protobuf_schema(path, message, connection).map(Schemas::File)
             }
         }
     }
 
     /// The first messages of a range whose schemas are known, and the schema that the next one has.
-    pub(super) fn known(&self, messages: &MessageBatch, range: Range<usize>) -> (Range<usize>, Option<u32>) {
+    pub(crate) fn known(&self, messages: &MessageBatch, range: Range<usize>) -> (Range<usize>, Option<u32>) {
         let Schemas::Registry(schemas) = self else { return (range, None) };
         for place in range.clone() {
             // A message without a schema's id is a bad one, whatever the registry has.
@@ -119,7 +109,7 @@ impl Schemas {
     }
 
     /// Adds the JSON text of a message to `out`; the error is the reason why it has none.
-    pub(super) fn write_json(
+    pub(crate) fn write_json(
         &self,
         message: &[u8],
         bytes_max: usize,
@@ -140,7 +130,7 @@ impl Schemas {
     }
 
     /// The id of a message's schema, for descriptions.
-    pub(super) fn id(&self, message: &[u8]) -> Option<u32> {
+    pub(crate) fn id(&self, message: &[u8]) -> Option<u32> {
         match self {
             Schemas::Registry(_) => unframe(message).ok().map(|framed| framed.schema),
             Schemas::None | Schemas::File(_) => None,
@@ -148,20 +138,20 @@ impl Schemas {
     }
 
     /// A partition waits for a schema.
-    pub(super) fn miss(&mut self, id: u32, partition: u32) {
+    pub(crate) fn miss(&mut self, id: u32, partition: u32) {
         if let Schemas::Registry(schemas) = self {
             schemas.miss(id, partition);
         }
     }
 
     /// True if a partition waits for a schema.
-    pub(super) fn waits(&self, partition: u32) -> bool {
+    pub(crate) fn waits(&self, partition: u32) -> bool {
         let Schemas::Registry(schemas) = self else { return false };
         schemas.missing.values().any(|missing| missing.partitions.contains(&partition))
     }
 
     /// Waits for news of a schema; for ever if no partition waits for one. Cancelling the future loses nothing.
-    pub(super) async fn news(&mut self) -> SchemaNews {
+    pub(crate) async fn news(&mut self) -> SchemaNews {
         match self {
             Schemas::Registry(schemas) => schemas.news().await,
             Schemas::None | Schemas::File(_) => std::future::pending().await,
@@ -227,9 +217,27 @@ impl RegistrySchemas {
 }
 
 impl History {
-    /// Refuses a stream whose schemas cannot be read, as far as that can be known without asking a registry.
-    pub(super) fn check_schemas(&self, source: &KafkaSource) -> Result<(), EngineError> {
-        Schemas::open(self, source, super::reader::RETRY).map(drop).map_err(EngineError::Source)
+    /// The schema of a file of Avro, and its text.
+    pub(crate) fn avro_schema(&self, path: &str, connection: &str) -> Result<(Schema, String), String> {
+        let (file, bytes) = self.schema_file(path, connection)?;
+        let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned());
+        let schema = text.and_then(|text| {
+            let schema = Schema::avro_file(&text).map_err(|error| error.to_string())?;
+            Ok((schema, text))
+        });
+        schema.map_err(|why| format!("schema {}: {why}", file.display()))
+    }
+
+    /// The schema of a message of a file of descriptors of Protobuf.
+    pub(crate) fn protobuf_schema(
+        &self,
+        path: &str,
+        message: Option<&str>,
+        connection: &str,
+    ) -> Result<Schema, String> {
+        let (file, bytes) = self.schema_file(path, connection)?;
+        let schema = Schema::descriptor_file(&bytes, message);
+        schema.map_err(|error| format!("descriptor {}: {error}", file.display()))
     }
 
     /// A file below the directory of schemas, and its bytes.
