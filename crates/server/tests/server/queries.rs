@@ -245,7 +245,9 @@ async fn queries_are_listed_in_pages() {
     server.send("DELETE", &format!("/v1/queries/{}", of_b[1]), &[], "").await;
     let by_matches = page("sort=matches&limit=2").await.0;
     assert_eq!(by_matches[0], of_b[0]);
-    for odd in ["sort=size", "limit=0", "limit=10001", "limit=x", "after=x", "dialect=bullet"] {
+    for odd in
+        ["sort=size", "limit=0", "limit=10001", "limit=x", "after=x", "dialect=bullet", "on_missing=wait"]
+    {
         server
             .get(&format!("/v1/queries?{odd}"))
             .await
@@ -384,6 +386,8 @@ async fn bullets_rules_hold_where_asked_for() {
     };
     let (answer, ()) = tokio::join!(answer, event);
     assert_eq!(answer.json().await["records"], json!([{"n": "1", "COUNT(*)": 1}]));
+    let refused = server.send("POST", "/v1/queries?on_missing=skip", &[], query.to_owned()).await;
+    refused.problem(StatusCode::BAD_REQUEST, "parameter-invalid").await;
     let refused = server.send("POST", "/v1/queries?dialect=sql", &[], query.to_owned()).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
 }
