@@ -27,8 +27,8 @@ pub struct ReleasedEvents {
 pub(crate) struct WaitingEvents {
     /// False if the query may see events as they come.
     in_order: bool,
-    /// By time, partition and offset.
-    waiting: BTreeMap<(Millis, u32, u64), Bytes>,
+    /// By time, partition and offset; those of one message by their order in it.
+    waiting: BTreeMap<(Millis, u32, u64, u32), Bytes>,
     bytes: u64,
     /// All before this time were released.
     pub(crate) until: Millis,
@@ -61,8 +61,11 @@ impl WaitingEvents {
         if self.is_over {
             return late;
         }
+        let mut before = (u64::MAX, 0);
         for row in 0..rows.len() {
             let (time, event) = (rows.arrivals[row], rows.text.slice_ref(rows.record(row)));
+            let offset = first + u64::from(rows.rows[row]);
+            before = if before.0 == offset { (offset, before.1 + 1) } else { (offset, 0) };
             if self.in_order && time < self.until {
                 late = late.max(Some(time.saturating_add(1)));
                 continue;
@@ -72,7 +75,7 @@ impl WaitingEvents {
                 self.end();
                 return late;
             }
-            self.waiting.insert((time, partition, first + u64::from(rows.rows[row])), event);
+            self.waiting.insert((time, partition, offset, before.1), event);
         }
         late
     }
@@ -90,10 +93,13 @@ impl WaitingEvents {
 
     /// The partitions are done up to a time: takes out the events before it.
     pub(crate) fn release(&mut self, query: QueryNumber, until: Millis) -> Option<ReleasedEvents> {
+        if self.is_over {
+            return None;
+        }
         let is_later = until > self.until;
         self.until = self.until.max(until);
         let rest = match self.in_order {
-            true => self.waiting.split_off(&(self.until, 0, 0)),
+            true => self.waiting.split_off(&(self.until, 0, 0, 0)),
             false => BTreeMap::new(),
         };
         let events: Vec<(Millis, Bytes)> = std::mem::replace(&mut self.waiting, rest)

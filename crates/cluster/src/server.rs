@@ -490,6 +490,12 @@ impl Server {
         Some(self.closed_whole)
     }
 
+    /// Nobody has looked at windows that wait for some time: what has come meanwhile may not have been taken yet, so they begin to wait
+    /// anew.
+    pub fn wait_anew(&mut self) {
+        self.waiting = None;
+    }
+
     /// Looks whether a window that ends at `due` waits for partitions that are behind while others are done, and for how long. Returns
     /// true if it waits no longer: the partitions are missing.
     pub fn wait(&mut self, due: Millis, nanos: u64) -> bool {
@@ -529,7 +535,8 @@ impl Server {
         let start = served.map_or(start, |served| start.max(served.query.begins));
         let has = |(place, partition): (usize, &Partition)| {
             let from = served.and_then(|served| served.from.get(&(place as u32)));
-            partition.time() >= end && from.is_none_or(|from| *from <= start)
+            let time = if of_events.is_some() { partition.done_of(number).time } else { partition.time() };
+            time >= end && from.is_none_or(|from| *from <= start)
         };
         let nodes = |partitions: &mut dyn Iterator<Item = &Partition>| {
             partitions.filter_map(|partition| partition.node.as_ref()).collect::<BTreeSet<_>>().len()

@@ -23,6 +23,6 @@ pub(crate) struct RemoteState {
     /// Windows that end here or before are closed.
     pub(crate) time: AtomicI64,
     pub(crate) coverage: Arc<dyn Coverage>,
-    /// Queries that have ended, for the room above.
-    pub(crate) ended: OrderedMutex<Vec<QueryNumber>>,
+    /// Queries that have ended, for the room above; true if only the engine ends.
+    pub(crate) ended: OrderedMutex<Vec<(QueryNumber, bool)>>,
 }

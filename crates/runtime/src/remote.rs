@@ -115,8 +115,9 @@ impl Shared {
         }
     }
 
-    /// Takes out the numbers of the queries of a remote stream that have ended since the last call.
-    pub fn take_ended_remote(&self, stream: &Stream) -> Vec<QueryNumber> {
+    /// Takes out the numbers of the queries of a remote stream that have ended since the last call; true for those that ended as the engine
+    /// does.
+    pub fn take_ended_remote(&self, stream: &Stream) -> Vec<(QueryNumber, bool)> {
         stream.remote.as_ref().map_or_else(Vec::new, |remote| std::mem::take(&mut *remote.ended.lock()))
     }
 }

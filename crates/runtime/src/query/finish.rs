@@ -93,7 +93,7 @@ impl Shared {
         let mut running = merge.remove_running(number)?;
         stream.set_next_due(merge);
         if let Some(remote) = &stream.remote {
-            remote.ended.lock().push(number);
+            remote.ended.lock().push((number, reason == EndReason::Shutdown));
         }
         // Events taken after its end were not seen by it.
         running.work().last_position.get_or_insert(leaving.last_position);

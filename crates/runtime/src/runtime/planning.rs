@@ -71,7 +71,11 @@ impl Runtime {
 
     /// The plan of a query's text that is asked at a time.
     pub fn plan(&self, text: &str, options: &SubmitOptions, now: Millis) -> Result<Query, RuntimeError> {
-        self.parse_joined(text, options, now).map(|(statement, _)| statement.query)
+        let mut query = self.parse_joined(text, options, now)?.0.query;
+        if self.shared.config.bullet_ignores_windows && options.dialect == Dialect::Bullet {
+            query.window = Window::None;
+        }
+        Ok(query)
     }
 
     pub(crate) fn parse(&self, text: &str, options: &SubmitOptions) -> Result<Statement, RuntimeError> {

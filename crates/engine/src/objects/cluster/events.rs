@@ -33,26 +33,37 @@ impl Serving {
             let too_many = served.server.with_too_many().filter_map(|number| served.queries.get(&number));
             (released, too_many.map(|query| Arc::clone(&query.stream)).collect::<Vec<_>>())
         };
-        for (stream, events, until) in released {
-            if feed(shared, &stream, events, until).await.is_none() {
-                shared.fail_remote(&stream, None, "an event that another node sent cannot be read");
-            }
-        }
         for stream in too_many {
             let why = "the node that answers the query had more bytes of events than cluster.event_bytes_per_second allows: have WHERE select \
                        fewer, or raise the setting";
             shared.fail_remote(&stream, None, why);
         }
+        for (stream, events, until) in released {
+            match feed(shared, &stream, events, until).await {
+                Ok(()) => {}
+                Err(NotFed::Closed) => return,
+                Err(NotFed::Unreadable) => {
+                    shared.fail_remote(&stream, None, "an event that another node sent cannot be read");
+                }
+            }
+        }
     }
 }
 
-/// Feeds a stream with events, by ascending times; all before `until` are there then. None where one cannot be read.
+/// The reason why events are not fed.
+enum NotFed {
+    /// The engine ends.
+    Closed,
+    Unreadable,
+}
+
+/// Feeds a stream with events, by ascending times; all before `until` are there then.
 async fn feed(
     shared: &Arc<Shared>,
     stream: &Arc<Stream>,
     events: Vec<(Millis, Bytes)>,
     until: Millis,
-) -> Option<()> {
+) -> Result<(), NotFed> {
     for same in events.chunk_by(|(before, _), (time, _)| before == time) {
         let arrival = same[0].0;
         if stream.next_due() <= arrival || stream.may_be_idle(arrival) {
@@ -65,15 +76,15 @@ async fn feed(
             sent_micros: 0,
             read_micros: shared.clock.now_micros(),
         };
-        let batch = batch(same)?.with_meta(meta);
-        shared.enter(batch.bytes().len()).await.ok()?;
+        let batch = batch(same).ok_or(NotFed::Unreadable)?.with_meta(meta);
+        shared.enter(batch.bytes().len()).await.map_err(|_| NotFed::Closed)?;
         if stream.feed(batch, None) {
             shared.enqueue(Arc::clone(stream));
         }
     }
     advance_fed(shared, stream, until, |_| {}).await;
     shared.advance_remote(stream, until);
-    Some(())
+    Ok(())
 }
 
 /// Events as a batch.

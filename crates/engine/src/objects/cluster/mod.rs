@@ -129,9 +129,9 @@ struct QueryMessage {
     /// The values of its parameters, as literals of the language.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     parameters: Vec<String>,
-    /// The text that a client sent, if it is another one: then the node that serves the query computes it from events.
+    /// The text that a client sent, and its form, if it is another one: then the node that serves the query computes it from events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    asked: Option<String>,
+    asked: Option<(String, TextForm)>,
     duration_ms: Option<u64>,
     server: String,
     /// The name of its operator ([`swiftwater_cluster::OperatorKey`]).
@@ -142,6 +142,9 @@ struct QueryMessage {
     /// Its windows wait for all partitions.
     #[serde(default)]
     waits: bool,
+    /// Its records tell their times.
+    #[serde(default)]
+    times: bool,
 }
 
 /// The form of a query's text.
@@ -222,6 +225,7 @@ impl Cluster {
         run("the streams of the cluster", |cluster, history| Box::pin(cluster.read_objects(history)));
         run("the queries of the cluster", |cluster, history| Box::pin(cluster.read_queries(history)));
         run("the units of workers", |cluster, history| Box::pin(cluster.serve(history)));
+        run("the queries of nodes that are gone", |cluster, history| Box::pin(cluster.sweep(history)));
         run("the membership in the cluster", |cluster, history| Box::pin(cluster.join(history)));
         run("the description of this node", |cluster, history| Box::pin(cluster.join_nodes(history)));
         cluster

@@ -165,7 +165,7 @@ impl Cluster {
         let status = |asked: &ClusterQuery| ClusterQueryStatus {
             id: asked.key.clone(),
             stream: asked.asked.stream.clone(),
-            text: asked.asked.asked.clone().unwrap_or_else(|| asked.asked.text.clone()),
+            text: asked.asked.asked_text().to_owned(),
             node: node_of(&asked.asked.server).to_owned(),
             begins: asked.begins,
         };

@@ -61,6 +61,11 @@ impl Queries {
         self.streams.get(stream)?.standing.get(number).map(|query| &**query)
     }
 
+    /// The number of the query with this key.
+    pub(super) fn number_of(&self, key: &str) -> Option<QueryNumber> {
+        self.numbers.get(key).map(|(_, number)| *number)
+    }
+
     /// All that stand.
     pub(super) fn all(&self) -> impl Iterator<Item = &ClusterQuery> {
         self.streams.values().flat_map(|of_stream| of_stream.standing.values()).map(|query| &**query)
@@ -97,6 +102,7 @@ mod tests {
             operator: (0, 0),
             is_detached: false,
             waits: false,
+            times: false,
         };
         ClusterQuery { key: key.to_owned(), begins: 0, asked }
     }

@@ -8,10 +8,13 @@ use swiftwater_lang::{
     Dialect, ParseOptions, Schema, parse, parse_json,
     plan::{Body, Expr, Literal, Query},
 };
-use swiftwater_live::StandingQuery;
+use swiftwater_live::{StandingQuery, event_filter};
 use swiftwater_runtime::{QueryForm, SubmitOptions};
 
 use super::{QueryMessage, TextForm};
+
+/// The query for all events.
+const ALL: &str = "SELECT * FROM STREAM()";
 
 /// The text of a query for all nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,17 +43,25 @@ pub(super) fn served(
             Ok((text, query))
         }
         Err(NotDistributed::NeedsEvents) => {
+            let (text, form) = match form_of(options, plan.dialect) {
+                TextForm::Native => (selecting(plan, schema, now)?, TextForm::Native),
+                bullets => {
+                    // Other nodes do not have the schema by which this one may have read it.
+                    let there = parsed(text, (bullets, &[]), now, None)?;
+                    let is_same = event_filter(&there) == event_filter(plan);
+                    if is_same { (text.to_owned(), bullets) } else { (ALL.to_owned(), TextForm::Native) }
+                }
+            };
             let query = DistributedQuery::of_events(0, now, ends, plan).map_err(|why| why.to_string())?;
-            let form = match (plan.dialect, options.form) {
-                (Dialect::Native, _) => TextForm::Native,
-                (Dialect::Bullet, QueryForm::Bql) => TextForm::Bullet,
-                (Dialect::Bullet, QueryForm::Json) => TextForm::BulletJson,
+            // The operator is that of the query that other nodes compute.
+            let operator = match form {
+                TextForm::Native => {
+                    let sent = standing(&text, (form, &[]), now, schema)?;
+                    DistributedQuery::new(0, now, ends, sent).map_err(|why| why.to_string())?.operator
+                }
+                TextForm::Bullet | TextForm::BulletJson => query.operator,
             };
-            let text = match form {
-                TextForm::Native => selecting(plan, schema, now)?,
-                TextForm::Bullet | TextForm::BulletJson => text.to_owned(),
-            };
-            Ok((QueryText { text, form, is_of_events: true }, query))
+            Ok((QueryText { text, form, is_of_events: true }, query.by(operator)))
         }
         Err(why) => Err(why.to_string()),
     }
@@ -59,12 +70,18 @@ pub(super) fn served(
 /// The text of the query for the events that another query needs. If its condition has no text of which a parser makes the same, it is for all events.
 fn selecting(plan: &Query, schema: Option<&Schema>, now: Millis) -> Result<String, String> {
     let events = events_of(plan).map_err(|why| why.to_string())?;
-    let all = "SELECT * FROM STREAM()";
-    let Some(filter) = &events.filter else { return Ok(all.to_owned()) };
-    let text = format!("{all} WHERE {filter}");
+    let Some(filter) = &events.filter else { return Ok(ALL.to_owned()) };
+    let text = format!("{ALL} WHERE {filter}");
     let read = parsed(&text, (TextForm::Native, &[]), now, schema);
     let is_same = read.is_ok_and(|read| read.filter.as_ref() == Some(filter));
-    Ok(if is_same { text } else { all.to_owned() })
+    Ok(if is_same { text } else { ALL.to_owned() })
+}
+
+impl QueryMessage {
+    /// The text that its client sent.
+    pub(super) fn asked_text(&self) -> &str {
+        self.asked.as_ref().map_or(&self.text, |(text, _)| text)
+    }
 }
 
 /// A query as workers compute it.
@@ -120,6 +137,14 @@ fn parsed(
     statement.map(|statement| statement.query).map_err(|errors| errors.to_string())
 }
 
+pub(super) fn form_of(options: &SubmitOptions, dialect: Dialect) -> TextForm {
+    match (dialect, options.form) {
+        (Dialect::Native, _) => TextForm::Native,
+        (Dialect::Bullet, QueryForm::Bql) => TextForm::Bullet,
+        (Dialect::Bullet, QueryForm::Json) => TextForm::BulletJson,
+    }
+}
+
 fn dialect_of(form: TextForm) -> Dialect {
     match form {
         TextForm::Native => Dialect::Native,
@@ -129,11 +154,13 @@ fn dialect_of(form: TextForm) -> Dialect {
 
 /// The options with which a query was asked that goes on without its client.
 pub(super) fn options_of(asked: &QueryMessage) -> Result<SubmitOptions, String> {
+    let form = asked.asked.as_ref().map_or(asked.form, |(_, form)| *form);
     Ok(SubmitOptions {
-        dialect: dialect_of(asked.form),
+        dialect: dialect_of(form),
         detach: true,
         parameters: literals(&asked.parameters)?,
-        form: if asked.form == TextForm::BulletJson { QueryForm::Json } else { QueryForm::Bql },
+        form: if form == TextForm::BulletJson { QueryForm::Json } else { QueryForm::Bql },
+        times: asked.times,
         waits: asked.waits,
         ..SubmitOptions::default()
     })

@@ -23,6 +23,9 @@ use crate::{config::ClusterConfig, durable::history::History, shared::Shared};
 /// The time between two looks at windows that wait, and at queries that have ended.
 const TICK: Duration = Duration::from_millis(50);
 
+/// A look that comes so long after the one before tells nothing of partitions that are behind: their units may not have been read.
+const TICKS_LATE_NANOS: u64 = 200_000_000;
+
 /// The time that a query has to begin on this node after it was read back.
 const BEGIN_NANOS_MAX: u64 = 10_000_000_000;
 
@@ -54,6 +57,8 @@ pub(super) struct Served {
     /// The same by their keys, and those that stand by their numbers in this process.
     by_key: HashMap<String, QueryNumber>,
     numbers: HashMap<u64, QueryNumber>,
+    /// The time of the last look.
+    ticked: u64,
     /// Those that do not stand yet.
     waiting: BTreeSet<QueryNumber>,
     /// Numbers in this process of those that have ended, and were not known to stand.
@@ -69,8 +74,12 @@ pub(super) struct Query {
     pub(super) stream: Arc<Stream>,
     /// The time by which it must stand.
     begin_by: Option<u64>,
-    /// Another node has taken it over: it is not ended on others when it ends here.
+    /// It outlives this node.
+    is_detached: bool,
+    /// Others go on with it: it is not ended there when it ends here.
     is_others: bool,
+    /// The reason why it is to end, as soon as it stands.
+    failed: Option<&'static str>,
 }
 
 impl Coverage for State {
@@ -154,6 +163,7 @@ impl Serving {
             own: BTreeMap::new(),
             by_key: HashMap::new(),
             numbers: HashMap::new(),
+            ticked: 0,
             waiting: BTreeSet::new(),
             ended: BTreeSet::new(),
         };
@@ -173,7 +183,7 @@ impl Serving {
         query: DistributedQuery,
         key: String,
         number: Arc<OnceLock<u64>>,
-        shards: usize,
+        (shards, is_detached): (usize, bool),
     ) -> Arc<Stream> {
         let mut served = self.state.served.lock();
         let stream = if query.is_of_events() {
@@ -188,33 +198,43 @@ impl Serving {
         };
         served.waiting.insert(query.number);
         served.by_key.insert(key.clone(), query.number);
-        let standing = Query { key, number, stream: Arc::clone(&stream), begin_by: None, is_others: false };
+        let standing = Query {
+            key,
+            number,
+            stream: Arc::clone(&stream),
+            begin_by: None,
+            is_detached,
+            is_others: false,
+            failed: None,
+        };
         served.queries.insert(query.number, standing);
         served.server.add(query);
         stream
     }
 
-    /// Ends the query with this key, if it stands.
-    pub(super) fn fail(&self, shared: &Shared, key: &str, why: &str) {
-        let found = {
-            let served = self.state.served.lock();
-            let query = served.by_key.get(key).and_then(|number| served.queries.get(number));
-            query.and_then(|query| Some((*query.number.get()?, Arc::clone(&query.stream))))
-        };
-        if let Some((number, stream)) = found {
-            shared.fail_remote(&stream, Some(number), why);
+    /// Ends the query with this key now, or when it stands; with `is_others`, other nodes go on with it.
+    pub(super) fn fail(&self, key: &str, why: &'static str, is_others: bool) {
+        let served = &mut *self.state.served.lock();
+        let query = served.by_key.get(key).and_then(|number| served.queries.get_mut(number));
+        if let Some(query) = query {
+            query.is_others |= is_others;
+            query.failed = Some(why);
         }
     }
 
-    /// Ends the query with this key, which another node has taken over.
-    pub(super) fn give_up(&self, shared: &Shared, key: &str) {
-        {
-            let served = &mut *self.state.served.lock();
-            let query = served.by_key.get(key).and_then(|number| served.queries.get_mut(number));
-            let Some(query) = query else { return };
-            query.is_others = true;
+    /// Ends the queries that stand and are to end.
+    fn end_failed(&self, shared: &Shared) {
+        let failed: Vec<_> = {
+            let mut served = self.state.served.lock();
+            let queries = served.queries.values_mut().filter(|query| query.number.get().is_some());
+            let failed = |query: &mut Query| {
+                Some((Arc::clone(&query.stream), *query.number.get()?, query.failed.take()?))
+            };
+            queries.filter_map(failed).collect()
+        };
+        for (stream, number, why) in failed {
+            shared.fail_remote(&stream, Some(number), why);
         }
-        self.fail(shared, key, "another node has taken the query over");
     }
 
     /// Ends all queries.
@@ -288,6 +308,12 @@ impl Serving {
     fn tick(&self, shared: &Shared) -> Vec<String> {
         let nanos = shared.clock.monotonic_nanos();
         let streams = self.streams();
+        {
+            let served = &mut *self.state.served.lock();
+            if nanos.saturating_sub(std::mem::replace(&mut served.ticked, nanos)) > TICKS_LATE_NANOS {
+                served.server.wait_anew();
+            }
+        }
         let is_over = {
             let mut served = self.state.served.lock();
             // Those that wait for all partitions have no part in this.
@@ -302,12 +328,20 @@ impl Serving {
         if is_over {
             self.advance(shared);
         }
-        let now_ended: Vec<u64> =
+        self.end_failed(shared);
+        let now_ended: Vec<(u64, bool)> =
             streams.iter().flat_map(|stream| shared.take_ended_remote(stream)).collect();
         let mut served = self.state.served.lock();
         served.look_for_begun();
+        for (own, is_shutdown) in &now_ended {
+            let Served { numbers, queries, .. } = &mut *served;
+            if let Some(query) = numbers.get(own).and_then(|number| queries.get_mut(number)) {
+                // Another node takes it over, or this one does when it is back.
+                query.is_others |= query.is_detached && *is_shutdown;
+            }
+        }
         let mut over = served.refused(nanos);
-        served.ended.extend(now_ended);
+        served.ended.extend(now_ended.into_iter().map(|(own, _)| own));
         let Served { ended, numbers, waiting, .. } = &mut *served;
         // One that is not known to stand may be one that waits.
         ended.retain(|own| match numbers.get(own) {
@@ -358,9 +392,6 @@ impl Cluster {
         let mut consumer = self.read_from(&self.topics.partials, partition, OffsetAt::Latest).await?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut sweep = interval(self.config.sweep);
-        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut orphans = BTreeSet::new();
         loop {
             tokio::select! {
                 fetched = consumer.next() => match fetched {
@@ -381,7 +412,6 @@ impl Cluster {
                     self.tick_streams().await?;
                     self.feed_streams().await;
                 }
-                _ = sweep.tick() => self.end_orphans(&mut orphans).await,
             }
         }
     }

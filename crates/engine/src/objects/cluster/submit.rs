@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::{
     Cluster, ClusterQuery, QueryMessage,
     queries::Changes,
-    query_text::{options_of, served},
+    query_text::{form_of, options_of, served},
     refused,
     topics::READ_BACK,
     unavailable,
@@ -22,6 +22,14 @@ use crate::{EngineError, durable::history::History, shared::Shared};
 struct Awaited<'c> {
     cluster: &'c Cluster,
     key: String,
+}
+
+/// The reason why a query is not taken over.
+pub(super) enum NotTakenOver {
+    /// It may be later.
+    Now(String),
+    /// It can never be.
+    Ever(String),
 }
 
 impl Drop for Awaited<'_> {
@@ -82,15 +90,17 @@ impl Cluster {
         let _awaited = Awaited { cluster: self, key: key.clone() };
         let asked = QueryMessage {
             stream: name.to_string(),
-            asked: sent.is_of_events.then(|| text.to_owned()),
+            asked: sent.is_of_events.then(|| (text.to_owned(), form_of(options, plan.dialect))),
             text: sent.text,
             form: sent.form,
             parameters: options.parameters.iter().map(Literal::to_string).collect(),
             duration_ms,
             server: self.me.to_string(),
             operator: (operator.0, operator.1),
-            is_detached: options.detach,
+            // A schema that this node has beside the stream's is not known to others.
+            is_detached: options.detach && options.schema.is_none(),
             waits: options.waits,
+            times: options.times,
         };
         let value = serde_json::to_string(&asked).map_err(|error| refused(error.to_string()))?;
         let written = self.write(&self.topics.queries, &key, Some(value)).await;
@@ -108,32 +118,54 @@ impl Cluster {
         let mut query = checked.at(number, begins, ends(begins));
         query.waits = options.waits;
         let place = Arc::new(OnceLock::new());
-        let stream = stream.serving.add(query, key, Arc::clone(&place), shared.config.shards);
-        Ok(Some(RemoteStart { stream, id, begins, number: place }))
+        let of_node = (shared.config.shards, asked.is_detached);
+        let on = stream.serving.add(query, key.clone(), Arc::clone(&place), of_node);
+        // Another node may have taken it over, or a client ended it, since it was read back.
+        if self.queries.lock().number_of(&key) != Some(number) {
+            stream.serving.fail(&key, "the query has ended, or another node has taken it over", true);
+        }
+        Ok(Some(RemoteStart { stream: on, id, begins, number: place }))
     }
 
-    /// Asks a detached query of a node that is gone again, under its id. It begins anew, and its end is the one that it had. An error is the
-    /// reason why it cannot be asked.
-    pub(super) async fn take_over(&self, query: &ClusterQuery) -> Result<(), String> {
+    /// Asks a detached query of a node that is gone again, under its id. It begins anew, and its end is the one that it had.
+    pub(super) async fn take_over(&self, query: &ClusterQuery) -> Result<(), NotTakenOver> {
         let Some(shared) = self.shared.upgrade() else { return Ok(()) };
         let ClusterQuery { key, begins, asked } = query;
-        let id: QueryId = key.parse().map_err(|_| "its id is not one".to_owned())?;
-        let text = asked.asked.as_ref().unwrap_or(&asked.text);
-        let mut options = options_of(asked)?;
+        let id: QueryId = key.parse().map_err(|_| NotTakenOver::Ever("its id is not one".to_owned()))?;
+        let mut options = options_of(asked).map_err(NotTakenOver::Ever)?;
         let now = shared.clock.now();
         let left = asked.duration_ms.map(|ms| begins.saturating_add_unsigned(ms).saturating_sub(now));
         if left.is_some_and(|left| left <= 0) {
-            return Err("its time is over".to_owned());
+            return Err(NotTakenOver::Ever("its time is over".to_owned()));
         }
         options.duration_ms = left.map(Millis::unsigned_abs);
         options.warning = Some(format!(
             "the node that served the query is gone: the query began anew on node `{}`",
             self.config.node
         ));
-        options.remote =
-            self.begin(&shared, id, (text, now), &options).await.map_err(|error| error.to_string())?;
+        let text = asked.asked_text();
+        let parse_options =
+            ParseOptions { parameters: &options.parameters, ..ParseOptions::new(options.dialect, now) };
+        if let Some(history) = shared.history.get() {
+            let pinned = history.pin_joined(&shared, text, &parse_options).await;
+            pinned.map_err(|error| NotTakenOver::Now(error.to_string()))?;
+        }
+        let begun = self.begin(&shared, id, (text, now), &options).await;
+        options.remote = begun.map_err(|error| match error {
+            EngineError::Cluster(why) => NotTakenOver::Ever(why),
+            other => NotTakenOver::Now(other.to_string()),
+        })?;
+        if options.remote.is_none() {
+            let is_known = StreamName::new(&asked.stream).is_ok_and(|name| self.stream(&name).is_some());
+            let why = match shared.runtime.plan(text, &options, now) {
+                _ if !is_known => "its stream was dropped".to_owned(),
+                Err(error) => error.to_string(),
+                Ok(_) => return Err(NotTakenOver::Now("this node takes no queries at present".to_owned())),
+            };
+            return Err(NotTakenOver::Ever(why));
+        }
         let begun = shared.runtime.submit(&Principal::anonymous(), text, options);
-        begun.map(drop).map_err(|error| error.to_string())
+        begun.map(drop).map_err(|error| NotTakenOver::Ever(error.to_string()))
     }
 
     /// Reads the streams of the cluster, without end.
@@ -187,18 +219,25 @@ impl Cluster {
         }
     }
 
-    /// Ends a query of this node that the cluster has ended.
-    fn fail_query(&self, stream: &StreamName, key: &str) {
-        let (Some(shared), Some(stream)) = (self.shared.upgrade(), self.stream(stream)) else { return };
-        stream.serving.fail(&shared, key, "other nodes took this one for gone, and ended the query");
+    /// Ends a query that this node serves; with `is_others`, another one goes on with it.
+    fn fail_query(&self, stream: &str, key: &str, why: &'static str, is_others: bool) {
+        let stream = StreamName::new(stream).ok().and_then(|name| self.stream(&name));
+        if let Some(stream) = stream {
+            stream.serving.fail(key, why, is_others);
+        }
     }
 
     fn take_query(&self, number: u64, begins: Millis, key: &str, value: Option<&[u8]>) {
         let Some(value) = value else {
             let stream = self.queries.lock().end(key);
             // Nobody computes it any more: here it has ended already, or others took this node for gone.
-            if let Some(stream) = stream.and_then(|name| StreamName::new(&name).ok()) {
-                self.fail_query(&stream, key);
+            if let Some(stream) = stream {
+                self.fail_query(
+                    &stream,
+                    key,
+                    "other nodes took this one for gone, and ended the query",
+                    true,
+                );
             }
             return;
         };
@@ -206,10 +245,8 @@ impl Cluster {
             tracing::error!(key, "the cluster has a query that this release cannot read: upgrade this node");
             return;
         };
-        if let Some(shared) = self.shared.upgrade().filter(|_| asked.server != *self.me)
-            && let Some(stream) = StreamName::new(&asked.stream).ok().and_then(|name| self.stream(&name))
-        {
-            stream.serving.give_up(&shared, key);
+        if asked.server != *self.me {
+            self.fail_query(&asked.stream, key, "another node has taken the query over", true);
         }
         {
             let mut queries = self.queries.lock();
