@@ -9,7 +9,7 @@ use std::{
 
 use swiftwater_engine::{
     ClusterConfig, ClusterStatus, Emit, EndReason, Engine, EngineConfig, EngineError, HistoryConfig,
-    KafkaConnections, Principal, Role, Roles, SubmitOptions, Subscription,
+    KafkaConnections, Principal, Role, Roles, SchemaSettings, SubmitOptions, Subscription,
 };
 use swiftwater_event::SystemClock;
 use swiftwater_kafka::Kafka;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::history::{open_when_free, quick, sql, stop, try_sql};
 
 const GRACE: Duration = Duration::from_secs(5);
-const START: i64 = 1_800_000_000_000;
+pub(crate) const START: i64 = 1_800_000_000_000;
 
 pub(crate) struct Node {
     pub(crate) engine: Engine,
@@ -31,6 +31,11 @@ pub(crate) async fn node(kafka: &FakeKafka, name: &str) -> Node {
 }
 
 async fn node_with(kafka: &FakeKafka, name: &str, roles: &[Role]) -> Node {
+    node_of(kafka, name, roles, SchemaSettings::default()).await
+}
+
+/// A node that may reach the registry of these settings.
+pub(crate) async fn node_of(kafka: &FakeKafka, name: &str, roles: &[Role], schemas: SchemaSettings) -> Node {
     let dir = tempfile::tempdir().unwrap();
     let client: Arc<dyn Kafka> = Arc::new(kafka.client(name));
     let connections = [("main".into(), Arc::clone(&client))].into();
@@ -40,6 +45,7 @@ async fn node_with(kafka: &FakeKafka, name: &str, roles: &[Role]) -> Node {
         roles: roles.iter().copied().collect::<Roles>(),
         advertise: Some(format!("http://{name}:8080")),
         kafka: client,
+        connection: "main".to_owned(),
         flush: Duration::from_millis(1),
         partial_wait: Duration::from_millis(300),
         session_timeout: Duration::from_secs(10),
@@ -48,8 +54,8 @@ async fn node_with(kafka: &FakeKafka, name: &str, roles: &[Role]) -> Node {
     let history = HistoryConfig {
         kafka: KafkaConnections {
             connections,
+            schemas: [("main".into(), schemas)].into(),
             refresh: Duration::from_millis(5),
-            ..KafkaConnections::default()
         },
         cluster: Some(cluster),
         ..quick(dir.path())
@@ -58,7 +64,7 @@ async fn node_with(kafka: &FakeKafka, name: &str, roles: &[Role]) -> Node {
     Node { engine: open_when_free(config, history, Arc::new(SystemClock::new())).await, _dir: dir }
 }
 
-async fn ask(engine: &Engine, text: &str) -> Subscription {
+pub(crate) async fn ask(engine: &Engine, text: &str) -> Subscription {
     try_ask(engine, text).await.unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
@@ -110,7 +116,7 @@ impl Source {
     }
 }
 
-async fn until(what: &str, mut is: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut is: impl AsyncFnMut() -> bool) {
     let waited = tokio::time::timeout(Duration::from_secs(60), async {
         while !is().await {
             tokio::task::yield_now().await;

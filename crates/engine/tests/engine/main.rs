@@ -12,6 +12,7 @@ mod changes;
 mod clock;
 mod cluster;
 mod cluster_produce;
+mod cluster_schemas;
 mod crashes;
 mod damaged;
 mod declared;

@@ -36,6 +36,7 @@ async fn node_with(
         roles: roles.iter().copied().collect(),
         advertise: advertise.map(str::to_owned),
         kafka: Arc::clone(&client),
+        connection: "main".to_owned(),
         flush: Duration::from_millis(1),
         partial_wait: Duration::from_millis(300),
         session_timeout: Duration::from_secs(10),

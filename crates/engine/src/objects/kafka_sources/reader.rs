@@ -155,7 +155,7 @@ impl<'r> Run<'r> {
         let connection = source.options.connection();
         let kafka = history.config.kafka.connections.get(connection);
         let kafka = Arc::clone(kafka.ok_or_else(|| SourceError::NoConnection(connection.to_owned()))?);
-        let schemas = Schemas::open(history, source, RETRY).map_err(SourceError::Schemas)?;
+        let schemas = Schemas::open(history, (source, connection), RETRY).map_err(SourceError::Schemas)?;
         let topic = kafka.topic(&source.topic).await?;
         let positions = match history.stored(&reader.entry.create.name) {
             Some(stored) => Positions::Stored(stored),

@@ -21,6 +21,8 @@ struct Row {
     end: Option<u64>,
     lost: Option<u64>,
     tombstones: Option<u64>,
+    /// Messages that are no events, of a stream of the cluster.
+    rejected: Option<u64>,
     state: &'static str,
     error: Option<String>,
     /// The node of the cluster that reads it; none of a stream that only this server reads.
@@ -61,6 +63,7 @@ impl Row {
         let state = match (&partition.node, partition.lag()) {
             (None, _) => "unassigned",
             (_, None) => "starting",
+            _ if partition.error.is_some() => "waiting",
             (_, Some(0)) => "caught up",
             _ => "reading",
         };
@@ -70,9 +73,12 @@ impl Row {
             partition: Some(partition.partition),
             position: partition.next,
             end: Some(partition.end),
+            lost: Some(partition.lost),
+            tombstones: Some(partition.tombstones),
+            rejected: Some(partition.rejected),
+            error: partition.error,
             state,
             node: partition.node,
-            ..Row::default()
         }
     }
 }
@@ -126,6 +132,7 @@ impl History {
             ("lag", numbers(|row| Some(row.end?.saturating_sub(row.position?)))),
             ("lost", numbers(|row| row.lost)),
             ("tombstones", numbers(|row| row.tombstones)),
+            ("rejected", numbers(|row| row.rejected)),
             ("state", texts(rows.iter().map(|row| row.state))),
             ("error", Arc::new(rows.iter().map(|row| row.error.clone()).collect::<StringArray>())),
             ("node", Arc::new(rows.iter().map(|row| row.node.clone()).collect::<StringArray>())),
