@@ -191,6 +191,7 @@ fn cluster(settings: &Settings, connections: &Connections) -> Result<Option<Clus
         roles: roles_of(&cluster.roles).filter_map(|role| role.parse().ok()).collect(),
         advertise: Some(cluster.advertise.clone()).filter(|address| !address.is_empty()),
         kafka: Arc::clone(kafka),
+        connection: connection.to_owned(),
         flush: Duration::from_millis(cluster.flush_ms),
         partial_wait: Duration::from_millis(cluster.partial_wait_ms),
         event_bytes_per_second: cluster.event_bytes_per_second,

@@ -151,6 +151,8 @@ pub struct ClusterConfig {
     pub advertise: Option<String>,
     /// The brokers.
     pub kafka: Arc<dyn Kafka>,
+    /// The name of their connection, of which the settings for schemas are.
+    pub connection: String,
     /// The time between two units of a worker.
     pub flush: Duration,
     /// The time that a window waits for partitions that are behind.

@@ -225,6 +225,14 @@ pub struct ClusterPartition {
     pub next: Option<u64>,
     /// The offset behind its last message.
     pub end: u64,
+    /// Messages that are no events, and lines of them, which are in no answer: since the node reads the partition, as `next`.
+    pub rejected: u64,
+    /// Messages without a value that were left out, since then.
+    pub tombstones: u64,
+    /// Messages that were deleted before they were read, since then.
+    pub lost: u64,
+    /// The reason why it is not read at present: its next message has a schema that is not known.
+    pub error: Option<String>,
 }
 
 impl ClusterPartition {

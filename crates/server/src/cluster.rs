@@ -53,6 +53,10 @@ fn partition_json(partition: &ClusterPartition) -> Value {
         "next": partition.next,
         "end": partition.end,
         "lag": partition.lag(),
+        "rejected": partition.rejected,
+        "tombstones": partition.tombstones,
+        "lost": partition.lost,
+        "error": partition.error,
     })
 }
 

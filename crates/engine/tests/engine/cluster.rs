@@ -9,7 +9,7 @@ use std::{
 
 use swiftwater_engine::{
     ClusterConfig, ClusterStatus, Emit, EndReason, Engine, EngineConfig, EngineError, HistoryConfig,
-    KafkaConnections, Principal, Role, Roles, SubmitOptions, Subscription,
+    KafkaConnections, Principal, Role, Roles, SchemaSettings, SubmitOptions, Subscription,
 };
 use swiftwater_event::SystemClock;
 use swiftwater_kafka::{GroupProtocol, Kafka};
@@ -31,6 +31,11 @@ pub(crate) async fn node(kafka: &FakeKafka, name: &str) -> Node {
 }
 
 async fn node_with(kafka: &FakeKafka, name: &str, roles: &[Role]) -> Node {
+    node_of(kafka, name, roles, SchemaSettings::default()).await
+}
+
+/// A node that may reach the registry of these settings.
+pub(crate) async fn node_of(kafka: &FakeKafka, name: &str, roles: &[Role], schemas: SchemaSettings) -> Node {
     let dir = tempfile::tempdir().unwrap();
     let client: Arc<dyn Kafka> = Arc::new(kafka.client(name));
     let connections = [("main".into(), Arc::clone(&client))].into();
@@ -40,6 +45,7 @@ async fn node_with(kafka: &FakeKafka, name: &str, roles: &[Role]) -> Node {
         roles: roles.iter().copied().collect::<Roles>(),
         advertise: Some(format!("http://{name}:8080")),
         kafka: client,
+        connection: "main".to_owned(),
         flush: Duration::from_millis(1),
         partial_wait: Duration::from_millis(300),
         event_bytes_per_second: 16 << 20,
@@ -51,8 +57,8 @@ async fn node_with(kafka: &FakeKafka, name: &str, roles: &[Role]) -> Node {
     let history = HistoryConfig {
         kafka: KafkaConnections {
             connections,
+            schemas: [("main".into(), schemas)].into(),
             refresh: Duration::from_millis(5),
-            ..KafkaConnections::default()
         },
         cluster: Some(cluster),
         ..quick(dir.path())

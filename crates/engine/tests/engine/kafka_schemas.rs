@@ -79,11 +79,11 @@ impl Registry {
         self.state.lock().unwrap().status = status;
     }
 
-    fn avro(&self, id: u32, schema: &str) {
+    pub(crate) fn avro(&self, id: u32, schema: &str) {
         self.set(&format!("/schemas/ids/{id}"), serde_json::json!({ "schema": schema }));
     }
 
-    fn protobuf(&self, id: u32, schema: &str) {
+    pub(crate) fn protobuf(&self, id: u32, schema: &str) {
         let document = serde_json::json!({ "schema": schema, "schemaType": "PROTOBUF" });
         self.set(&format!("/schemas/ids/{id}"), document);
     }
@@ -159,7 +159,7 @@ pub(crate) fn of_registry(registry: &Registry) -> SchemaSettings {
     SchemaSettings { registry: Some(registry.url()), ..SchemaSettings::default() }
 }
 
-fn framed(schema: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(schema: u32, payload: &[u8]) -> Vec<u8> {
     [&[0][..], &schema.to_be_bytes(), payload].concat()
 }
 

@@ -13,6 +13,7 @@ mod clock;
 mod cluster;
 mod cluster_events;
 mod cluster_produce;
+mod cluster_schemas;
 mod crashes;
 mod damaged;
 mod declared;

@@ -36,6 +36,7 @@ async fn node_with(
         roles: roles.iter().copied().collect(),
         advertise: advertise.map(str::to_owned),
         kafka: Arc::clone(&client),
+        connection: "main".to_owned(),
         flush: Duration::from_millis(1),
         partial_wait: Duration::from_millis(300),
         event_bytes_per_second: 16 << 20,

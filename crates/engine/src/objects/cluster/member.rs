@@ -11,7 +11,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::{Cluster, reader::Order};
+use super::{Cluster, positions::place_of, reader::Order};
 use crate::durable::history::History;
 
 /// The time between two commits of the places where successors begin.
@@ -164,13 +164,13 @@ impl Cluster {
 
     fn commit(&self, member: &mut dyn GroupMember) {
         let mut places = Vec::new();
-        for ((topic, partition), (place, next)) in self.positions.all() {
+        for ((topic, partition), position) in self.positions.all() {
             let streams = self.streams_of(&topic);
             let id = streams.first().and_then(|stream| *stream.topic_id.lock());
             let is_owned = self.owned.lock().contains_key(&(topic.clone(), partition));
             if let Some(id) = id.filter(|_| is_owned) {
-                let text = format!("{} {} {id} {next}", place.from, place.time);
-                places.push((TopicPartition::new(&*topic, partition), place.offset, text));
+                let of = TopicPartition::new(&*topic, partition);
+                places.push((of, position.place.offset, position.text(id)));
             }
         }
         if !places.is_empty() {
@@ -189,19 +189,6 @@ impl Cluster {
 /// Waits until this node is draining, or no longer. The sender lives as long as the node.
 async fn until(draining: &mut watch::Receiver<bool>, wanted: bool) {
     let _ = draining.wait_for(|is_draining| *is_draining == wanted).await;
-}
-
-/// The next offset that a node was going to read, in the text that it committed, if it is of this topic.
-pub(super) fn next_of(text: &str, topic: TopicId) -> Option<u64> {
-    let mut words = text.split(' ').skip(2);
-    (words.next()?.parse() == Ok(topic)).then_some(words.next()?.parse().ok()?)
-}
-
-/// The place that was committed with a text, if it is of this topic.
-fn place_of(offset: u64, text: &str, topic: TopicId) -> Option<Place> {
-    let mut words = text.split(' ');
-    let (from, time) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    (words.next()?.parse() == Ok(topic)).then_some(Place { offset, from, time })
 }
 
 /// The partitions of each topic.

@@ -14,6 +14,7 @@ mod events;
 mod member;
 mod nodes;
 mod orphans;
+mod positions;
 mod produce;
 mod queries;
 mod query_text;
@@ -42,13 +43,15 @@ use crate::{
     EngineError,
     config::ClusterConfig,
     durable::{columns::Columns, history::History},
+    objects::kafka_schemas::Schemas,
     objects::kafka_sources::topic::topic_of,
     shared::Shared,
     supervisor::TaskKind,
 };
+use positions::{PartitionName, Positions};
 use produce::ProduceQueue;
 use queries::Queries;
-use reader::{Order, PartitionName, Positions};
+use reader::Order;
 use serving::Serving;
 use topics::Topics;
 
@@ -254,6 +257,7 @@ impl Cluster {
         let (name, value) = match ddl {
             Ddl::CreateStream(create) => {
                 check(create)?;
+                self.schemas_of(create).map_err(refused)?;
                 self.check_name(&create.name)?;
                 if let Some(stream) = self.stream(&create.name) {
                     return match create.if_not_exists || stream.create == *create {
@@ -286,6 +290,18 @@ impl Cluster {
             false => {
                 Err(unavailable("the statement was written, and could not be read back in time".to_owned()))
             }
+        }
+    }
+
+    /// The schemas of a stream's messages, as this node finds them. The error has the remedy.
+    fn schemas_of(&self, create: &CreateStream) -> Result<Schemas, String> {
+        let shared = self.shared.upgrade();
+        let history = shared.as_ref().and_then(|shared| shared.history.get());
+        match (history, &create.source) {
+            (Some(history), Some(source)) => {
+                Schemas::open(history, (source, &self.config.connection), Cluster::retry())
+            }
+            _ => Err("the node is shutting down".to_owned()),
         }
     }
 
@@ -419,9 +435,6 @@ fn check(create: &CreateStream) -> Result<(), EngineError> {
         )));
     }
     Columns::of(create, &[]).map_err(EngineError::Columns)?;
-    if create.source.as_ref().is_some_and(|source| source.options.format().has_schema()) {
-        return Err(refused(format!("stream `{name}` of the cluster cannot read Avro or Protobuf yet")));
-    }
     let StreamOptions { store, event_bytes_max, produce, .. } = create.options.clone();
     if create.options != (StreamOptions { store, event_bytes_max, produce, ..StreamOptions::default() }) {
         return Err(refused(format!(

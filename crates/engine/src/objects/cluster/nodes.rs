@@ -12,7 +12,11 @@ use swiftwater_event::StreamName;
 use swiftwater_kafka::{GroupEvent, KafkaError, MemberDescription, MemberOptions, OffsetAt, TopicPartition};
 use swiftwater_runtime::QueryId;
 
-use super::{Cluster, ClusterQuery, member, unavailable};
+use super::{
+    Cluster, ClusterQuery,
+    positions::{Committed, LeftOut},
+    unavailable,
+};
 use crate::{
     EngineError,
     answer::{table, texts},
@@ -260,10 +264,15 @@ impl Cluster {
         let ends = kafka.offsets(topic, &asked).await?;
         let committed = kafka.group_offsets(&self.topics.workers, &of_topic).await?;
         let partitions = of_topic.iter().zip(ends).zip(committed).map(|((of, end), committed)| {
-            let next = committed.and_then(|(_, text)| member::next_of(&text, described.id));
+            let committed = committed.and_then(|(_, text)| Committed::parse(&text, described.id));
+            let next = committed.as_ref().map(|committed| committed.next);
+            let LeftOut { rejected, tombstones, lost } =
+                committed.as_ref().and_then(|committed| committed.left_out).unwrap_or_default();
+            let error = committed.and_then(|committed| committed.waits);
             let node = owners.get(of).map(|node| (*node).to_owned());
             let (stream, topic) = (stream.to_string(), topic.to_owned());
-            ClusterPartition { stream, topic, partition: of.partition, node, next, end }
+            let partition = of.partition;
+            ClusterPartition { stream, topic, partition, node, next, end, rejected, tombstones, lost, error }
         });
         Ok(partitions.collect())
     }

@@ -1,20 +1,22 @@
 //! The reader of a stream's partitions on this node: matches the events of those that are assigned to it, and sends units.
 
+mod events;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
     sync::{Arc, atomic::Ordering},
 };
 
+use events::Warnings;
 use futures_util::FutureExt;
-use swiftwater_cluster::{Batch, NodeName, Place, QueryNumber, Unit, Worker, WorkerLimits};
+use swiftwater_cluster::{NodeName, Place, QueryNumber, Unit, Worker, WorkerLimits};
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_kafka::{
-    Consumer, ConsumerOptions, Fetched, Isolation, KafkaError, KafkaErrorKind, MessageBatch, OffsetAt,
-    Producer, SendError,
+    Consumer, ConsumerOptions, Fetched, Isolation, KafkaError, KafkaErrorKind, OffsetAt, Producer, SendError,
 };
 use swiftwater_lang::ddl::KafkaIsolation;
-use swiftwater_runtime::{lock_order::OrderedMutex, parts::count_panic};
+use swiftwater_runtime::parts::count_panic;
 use tokio::{
     sync::{mpsc, oneshot},
     time::{MissedTickBehavior, interval},
@@ -22,12 +24,13 @@ use tokio::{
 
 use super::{
     Cluster, ClusterStream,
+    positions::{PartitionName, Position},
     query_text::computed,
     topics::{message, partition_of},
 };
 use crate::{
     durable::history::{History, run_blocking},
-    objects::kafka_sources::convert::{Converted, convert_without_schema},
+    objects::kafka_schemas::Schemas,
     supervisor::TaskKind,
 };
 
@@ -52,27 +55,6 @@ const IDLE_MARGIN_MS: Millis = 100;
 /// A partition is read again from so many milliseconds back at most.
 const RESUME_MS_MAX: u64 = 60_000;
 
-/// A topic, and the number of its partition.
-pub(super) type PartitionName = (Box<str>, u32);
-
-/// The places at which successors of this node's partitions begin, each with the next offset to read.
-#[derive(Debug, Default)]
-pub(super) struct Positions(OrderedMutex<BTreeMap<PartitionName, (Place, u64)>>);
-
-impl Positions {
-    pub(super) fn all(&self) -> Vec<(PartitionName, (Place, u64))> {
-        self.0.lock().iter().map(|(place, position)| (place.clone(), *position)).collect()
-    }
-
-    fn set(&self, topic: &str, partition: u32, position: (Place, u64)) {
-        self.0.lock().insert((topic.into(), partition), position);
-    }
-
-    pub(super) fn remove(&self, topic: &str, partition: u32) {
-        self.0.lock().remove(&(topic.into(), partition));
-    }
-}
-
 /// An order to a reader.
 #[derive(Debug)]
 pub(super) enum Order {
@@ -94,6 +76,9 @@ struct Reader<'c> {
     node: NodeName,
     consumer: Box<dyn Consumer>,
     producer: Box<dyn Producer>,
+    /// The schemas of the messages. A partition waits for one that is not known.
+    schemas: Schemas,
+    warnings: Warnings,
     partials: u32,
     /// All queries with lower numbers were taken up.
     learned: QueryNumber,
@@ -151,11 +136,11 @@ impl Cluster {
 
     /// The partitions of a topic that are this node's, each with the place behind which nothing is acknowledged.
     fn owned_of(&self, topic: &str) -> BTreeMap<u32, Option<Place>> {
-        let acknowledged: BTreeMap<PartitionName, (Place, u64)> = self.positions.all().into_iter().collect();
+        let acknowledged: BTreeMap<PartitionName, Position> = self.positions.all().into_iter().collect();
         let owned = self.owned.lock();
         let of_topic = owned.iter().filter(|((of, _), _)| **of == *topic);
         of_topic
-            .map(|(name, place)| (name.1, acknowledged.get(name).map(|(place, _)| *place).or(*place)))
+            .map(|(name, place)| (name.1, acknowledged.get(name).map(|position| position.place).or(*place)))
             .collect()
     }
 }
@@ -173,6 +158,8 @@ impl<'c> Reader<'c> {
             Some(KafkaIsolation::ReadUncommitted) => Isolation::ReadUncommitted,
             None | Some(KafkaIsolation::ReadCommitted) => Isolation::ReadCommitted,
         };
+        let schemas = cluster.schemas_of(&stream.create);
+        let schemas = schemas.map_err(|why| KafkaError::new(KafkaErrorKind::Configuration, why))?;
         let options = ConsumerOptions { isolation, group: cluster.topics.workers.clone() };
         let consumer = cluster.config.kafka.consumer(&stream.topic, &options)?;
         let producer = cluster.producer_of(&[&cluster.topics.partials]).await?;
@@ -185,6 +172,8 @@ impl<'c> Reader<'c> {
             node: format!("{}/{name}/{run}", cluster.me).into(),
             consumer,
             producer,
+            schemas,
+            warnings: Warnings::default(),
             partials,
             learned: 0,
             at_end: BTreeSet::new(),
@@ -236,6 +225,7 @@ impl<'c> Reader<'c> {
                     self.add_queries();
                     self.send().await?;
                 }
+                news = self.schemas.news() => self.take_schema(news)?,
                 fetched = self.consumer.next() => {
                     self.take(fetched)?;
                     for _ in 0..BATCHES_MAX {
@@ -308,7 +298,7 @@ impl<'c> Reader<'c> {
         for (partition, place) in found.chain(committed).collect::<Vec<_>>() {
             self.worker.start(partition, place);
             self.consumer.assign(partition, place.offset);
-            self.cluster.positions.set(&self.stream.topic, partition, (place, place.offset));
+            self.cluster.positions.begin(&self.stream.topic, partition, place);
         }
         Ok(())
     }
@@ -346,12 +336,19 @@ impl<'c> Reader<'c> {
                 self.at_end.remove(&messages.partition());
                 self.take_messages(&messages);
             }
+            // They were fetched before the partition began to wait for a schema, and are fetched again.
+            Fetched::End { partition, .. } | Fetched::Gap { partition, .. }
+                if self.schemas.waits(partition) => {}
             Fetched::End { partition, next } => {
                 self.at_end.insert(partition);
                 self.worker.advance(partition, next, Millis::MIN);
             }
-            Fetched::Gap { partition, first, .. } => {
+            Fetched::Gap { partition, wanted, first, .. } => {
                 tracing::warn!(stream = %self.name, partition, first, "messages were deleted before they were read");
+                self.cluster.positions.update(&self.stream.topic, partition, |position| {
+                    position.left_out.lost += first.saturating_sub(wanted.max(position.counted));
+                    position.counted = position.counted.max(first);
+                });
                 let place = Place { offset: first, from: self.broker_time, time: Millis::MIN };
                 self.worker.start(partition, place);
                 self.consumer.assign(partition, first);
@@ -362,37 +359,6 @@ impl<'c> Reader<'c> {
             Fetched::Failed(error) => return Err(error),
         }
         Ok(())
-    }
-
-    fn take_messages(&mut self, messages: &MessageBatch) {
-        let Some(source) = &self.stream.create.source else { return };
-        let Some(shared) = self.cluster.shared.upgrade() else { return };
-        run_blocking(messages.bytes().len(), || {
-            let event_bytes_max = self.stream.event_bytes_max();
-            let Converted { batch, mut offsets, .. } =
-                convert_without_schema(messages, source, event_bytes_max);
-            let events = match &self.stream.columns {
-                None => batch,
-                // Without defaults, no answer depends on the time of this.
-                Some((columns, _)) => {
-                    let (good, _, rejected) = columns.accept(batch, self.broker_time);
-                    let mut rejected = rejected.iter().map(|rejected| rejected.row as usize).peekable();
-                    let mut row = 0..;
-                    offsets.retain(|_| row.next().is_some_and(|row| rejected.next_if_eq(&row).is_none()));
-                    good
-                }
-            };
-            let mut place = 0;
-            let times = offsets.iter().map(|offset| {
-                while messages.offsets()[place] < *offset {
-                    place += 1;
-                }
-                messages.timestamps()[place].millis
-            });
-            let times = times.collect();
-            let batch = Batch { events, offsets, times, next: messages.next() };
-            self.worker.take(messages.partition(), batch, shared.clock.now_micros());
-        });
     }
 
     /// Sends what there is, and remembers where successors begin, once the brokers have it.
@@ -407,7 +373,9 @@ impl<'c> Reader<'c> {
         for (partition, position) in places {
             // One that was given away while this waited is another node's.
             if self.cluster.owned.lock().contains_key(&(self.stream.topic.clone(), partition)) {
-                self.cluster.positions.set(&self.stream.topic, partition, position);
+                self.cluster.positions.update(&self.stream.topic, partition, |of| {
+                    (of.place, of.next) = position;
+                });
             }
         }
         Ok(())

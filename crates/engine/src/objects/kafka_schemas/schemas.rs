@@ -71,9 +71,13 @@ pub(crate) enum SchemaNews {
 }
 
 impl Schemas {
-    /// The place of the schemas. The error has the remedy. `pauses` are those between attempts to ask a registry.
-    pub(crate) fn open(history: &History, source: &KafkaSource, pauses: Backoff) -> Result<Schemas, String> {
-        let connection = source.options.connection();
+    /// The place of the schemas of a source that is read by a connection. The error has the remedy. `pauses` are those between
+    /// attempts to ask a registry.
+    pub(crate) fn open(
+        history: &History,
+        (source, connection): (&KafkaSource, &str),
+        pauses: Backoff,
+    ) -> Result<Schemas, String> {
         match source.options.schemas() {
             None => Ok(Schemas::None),
             Some(KafkaSchemas::Registry(url)) => {

@@ -42,8 +42,8 @@ struct Lines {
     starts: Vec<(usize, usize)>,
 }
 
-/// Converts messages of a partition of a source.
-pub(super) fn convert(
+/// Converts messages of a partition of a source, whose schemas are known.
+pub(crate) fn convert(
     messages: &MessageBatch,
     range: Range<usize>,
     source: &KafkaSource,
@@ -99,15 +99,6 @@ pub(super) fn convert(
     refused.sort_by_key(|(offset, _)| *offset);
     let offsets = places.into_iter().map(|place| messages.offsets()[place]).collect();
     Converted { batch, offsets, refused, tombstones }
-}
-
-/// Converts messages that have no schema.
-pub(crate) fn convert_without_schema(
-    messages: &MessageBatch,
-    source: &KafkaSource,
-    event_bytes_max: Option<u64>,
-) -> Converted {
-    convert(messages, 0..messages.len(), source, (&Schemas::None, event_bytes_max))
 }
 
 impl Lines {

@@ -67,7 +67,8 @@ impl History {
                 create.name
             )));
         }
-        Schemas::open(self, source, reader::RETRY).map(drop).map_err(EngineError::Source)
+        let of = (source, source.options.connection());
+        Schemas::open(self, of, reader::RETRY).map(drop).map_err(EngineError::Source)
     }
 
     /// The connection of a name in the settings.

@@ -174,7 +174,7 @@ impl<'r> Run<'r> {
         let connection = source.options.connection();
         let kafka = history.config.kafka.connections.get(connection);
         let kafka = Arc::clone(kafka.ok_or_else(|| SourceError::NoConnection(connection.to_owned()))?);
-        let schemas = Schemas::open(history, source, RETRY).map_err(SourceError::Schemas)?;
+        let schemas = Schemas::open(history, (source, connection), RETRY).map_err(SourceError::Schemas)?;
         let topic = topic_of(&*kafka, source).await?;
         let positions = Positions::of_reader(history, reader);
         let isolation = match source.options.isolation {

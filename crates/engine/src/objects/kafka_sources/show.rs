@@ -22,6 +22,8 @@ struct Row {
     lost: Option<u64>,
     skipped: Option<u64>,
     tombstones: Option<u64>,
+    /// Messages that are no events, of a stream of the cluster.
+    rejected: Option<u64>,
     state: &'static str,
     error: Option<String>,
     /// The node of the cluster that reads it; none of a stream that only this server reads.
@@ -63,6 +65,7 @@ impl Row {
         let state = match (&partition.node, partition.lag()) {
             (None, _) => "unassigned",
             (_, None) => "starting",
+            _ if partition.error.is_some() => "waiting",
             (_, Some(0)) => "caught up",
             _ => "reading",
         };
@@ -72,9 +75,12 @@ impl Row {
             partition: Some(partition.partition),
             position: partition.next,
             end: Some(partition.end),
+            lost: Some(partition.lost),
+            tombstones: Some(partition.tombstones),
+            rejected: Some(partition.rejected),
+            error: partition.error,
             state,
             node: partition.node,
-            ..Row::default()
         }
     }
 }
@@ -130,6 +136,7 @@ impl History {
             ("lost", numbers(|row| row.lost)),
             ("skipped", numbers(|row| row.skipped)),
             ("tombstones", numbers(|row| row.tombstones)),
+            ("rejected", numbers(|row| row.rejected)),
             ("state", texts(rows.iter().map(|row| row.state))),
             ("error", Arc::new(rows.iter().map(|row| row.error.clone()).collect::<StringArray>())),
             ("node", Arc::new(rows.iter().map(|row| row.node.clone()).collect::<StringArray>())),
