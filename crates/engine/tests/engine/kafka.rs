@@ -204,6 +204,33 @@ async fn first_positions_are_persisted_before_a_message_is_read() {
     }
 }
 
+/// A reader that began before the table of its stream was open kept its positions in memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn positions_of_streams_that_are_created_one_after_another_are_persisted() {
+    let (dir, kafka) = (tempfile::tempdir().unwrap(), FakeKafka::new());
+    kafka.make_topic("t", 1);
+    produce(&kafka, 0, 0..3);
+    let names: Vec<String> = (0..20).map(|n| format!("s{n}")).collect();
+    let engine = open(dir.path(), &kafka).await;
+    for name in &names {
+        sql(&engine, &format!("CREATE STREAM {name} (n LONG) FROM KAFKA (topic = 't')")).await;
+    }
+    for name in &names {
+        until_shown(
+            &engine,
+            &format!("\"stream\":\"{name}\",\"topic\":\"t\",\"partition\":0,\"position\":3"),
+        )
+        .await;
+    }
+    stop(engine, Duration::ZERO).await;
+    produce(&kafka, 0, 3..5);
+    let engine = open(dir.path(), &kafka).await;
+    for name in &names {
+        until_said(&engine, &format!("SELECT count(*) AS c FROM {name}"), "{\"c\":2}\n").await;
+    }
+    stop(engine, GRACE).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn partitions_that_come_later_are_read_from_their_beginning() {
     let (dir, kafka) = (tempfile::tempdir().unwrap(), FakeKafka::new());

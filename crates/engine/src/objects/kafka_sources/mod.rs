@@ -121,7 +121,7 @@ impl History {
     fn start_and_end_readers(self: &Arc<Self>) {
         let entries: Vec<StreamEntry> = self.with_catalog(|catalog| {
             let streams = catalog.streams().map(|(_, entry)| entry);
-            streams.filter(|entry| entry.create.source.is_some()).cloned().collect()
+            streams.filter(|entry| entry.create.source.is_some() && self.is_open(entry)).cloned().collect()
         });
         let mut readers = self.objects.topic_readers.readers.lock();
         readers.retain(|id, reader| {
@@ -140,6 +140,15 @@ impl History {
             let reader = Arc::new(TopicReader::new(entry, before.map(Arc::as_ref)));
             readers.insert(reader.entry.id, Arc::clone(&reader));
             self.start_reader(reader);
+        }
+    }
+
+    /// False while a statement that has declared a stream, or has made it a stored one, still opens its table: a reader would keep its
+    /// positions in memory alone.
+    fn is_open(&self, entry: &StreamEntry) -> bool {
+        match entry.create.is_stored() {
+            true => self.stored(&entry.create.name).is_some(),
+            false => self.unstored(&entry.create.name).is_some(),
         }
     }
 
