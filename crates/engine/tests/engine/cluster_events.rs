@@ -163,6 +163,15 @@ async fn parameters_joins_and_bullets_dialect_work_over_a_cluster() {
     // Bullet's dialect has one stream, the default one.
     assert!(engine.ask_cluster(text, &mut options).await.is_ok() && options.remote.is_none());
 
+    // Several events of one message.
+    source.kafka.make_topic("lines", 1);
+    source.kafka.set_append_time("lines", true);
+    sql(engine, "CREATE STREAM lines FROM KAFKA (topic = 'lines', format = ndjson)").await;
+    let mut of_lines = ask(engine, "SELECT n FROM STREAM(lines) WINDOWING TUMBLING(3, RECORD)").await;
+    source.pass(5);
+    let lines = "{\"n\":1}\n{\"n\":2}\n{\"n\":3}".to_owned();
+    source.kafka.append("lines", 0, FakeMessage::value(lines));
+
     let listed = engine.cluster_queries(10).unwrap();
     assert!(listed.iter().any(|query| query.text.contains("LAST(n)")), "{listed:?}");
     for n in 0..6 {
@@ -191,7 +200,8 @@ async fn parameters_joins_and_bullets_dialect_work_over_a_cluster() {
     );
     assert_eq!(records(&mut with_parameters, 2).await, [r#"{"n":2}"#, r#"{"n":5}"#]);
     assert_eq!(records(&mut ordered, 1).await, [r#"{"n":5}"#]);
-    drop((joined, with_parameters, ordered));
+    assert_eq!(records(&mut of_lines, 3).await, [r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":3}"#]);
+    drop((joined, with_parameters, ordered, of_lines));
     for node in nodes {
         stop(node.engine, GRACE).await;
     }

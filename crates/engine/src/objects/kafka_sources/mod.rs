@@ -22,16 +22,20 @@ mod show;
 mod skip;
 pub(super) mod topic;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
 use crate::{EngineError, durable::history::History, objects::kafka_schemas::Schemas, supervisor::TaskKind};
 use reader::TopicReader;
 use swiftwater_catalog::kind::stream::StreamEntry;
+use swiftwater_event::StreamName;
 use swiftwater_kafka::Kafka;
 use swiftwater_lang::ddl::CreateStream;
 use swiftwater_runtime::lock_order::{OrderedMutex, level};
+
+/// The time that a statement waits for a reader to end.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// The readers of topics, by the number of their stream.
 #[derive(Debug, Default)]
@@ -52,6 +56,22 @@ impl History {
     /// A stream was created, altered or dropped: readers begin and end accordingly.
     pub(crate) fn read_topics(&self) {
         self.objects.topic_readers.changed.notify_one();
+    }
+
+    /// A stream was altered: the reader by its former definition has ended when this returns, unless that takes very long.
+    pub(crate) async fn change_reader(self: &Arc<Self>, name: &StreamName) {
+        let altered = self.catalog.newest().stream(name).cloned();
+        let before = self.objects.topic_readers.all().into_iter().find(|reader| {
+            altered.as_ref().is_some_and(|new| {
+                new.id == reader.entry.id && new.create.source.is_some() && new.create != reader.entry.create
+            })
+        });
+        if let Some(before) = before {
+            before.end();
+            // Only one that is held up by its stream takes longer.
+            let _ = tokio::time::timeout(ENDING, before.reading.lock()).await;
+        }
+        self.start_and_end_readers();
     }
 
     /// Refuses a stream whose connection the settings do not have, or whose file of schemas cannot be read.

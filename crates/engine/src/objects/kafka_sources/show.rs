@@ -76,6 +76,8 @@ impl Row {
             position: partition.next,
             end: Some(partition.end),
             lost: Some(partition.lost),
+            skipped: None,
+            skipped: None,
             tombstones: Some(partition.tombstones),
             rejected: Some(partition.rejected),
             error: partition.error,

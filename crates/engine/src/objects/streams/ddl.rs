@@ -93,7 +93,7 @@ impl Statement for AlterStream {
         (): (),
     ) -> Result<(), EngineError> {
         history.alter(shared, &self.name).await?;
-        history.read_topics();
+        history.change_reader(&self.name).await;
         history.set_endpoints(Some(&self.name));
         Ok(())
     }
