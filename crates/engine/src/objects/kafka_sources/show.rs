@@ -77,7 +77,6 @@ impl Row {
             end: Some(partition.end),
             lost: Some(partition.lost),
             skipped: None,
-            skipped: None,
             tombstones: Some(partition.tombstones),
             rejected: Some(partition.rejected),
             error: partition.error,
