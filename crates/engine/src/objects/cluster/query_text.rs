@@ -192,7 +192,8 @@ mod tests {
         let parse_options = ParseOptions { parameters: &parameters, ..ParseOptions::new(Dialect::Native, 0) };
         let plan = parse(text, &parse_options).map_err(|errors| errors.to_string())?.query;
         let options = SubmitOptions { parameters, ..SubmitOptions::default() };
-        served(text, &options, &plan, None, 0, None).map(|(text, _)| text)
+        let ends = plan.duration_ms.map(|ms| ms as Millis);
+        served(text, &options, &plan, None, 0, ends).map(|(text, _)| text)
     }
 
     #[test]
