@@ -404,10 +404,12 @@ fn a_server_that_is_stopped_under_load_answers_everybody() {
     // Told by answers, and sent without an answer: the server may have taken those or not.
     let (told, untold) = (AtomicU64::new(0), AtomicU64::new(0));
     let (took, counted) = thread::scope(|scope| {
+        let (told, untold) = (&told, &untold);
         for _ in 0..4 {
-            scope.spawn(|| {
+            // Before the server is stopped, however late the thread begins.
+            let mut connection = server.connect();
+            scope.spawn(move || {
                 let block = events(0, 1_000);
-                let mut connection = server.connect();
                 while let Ok(answer) = connection.ask("POST", "/v1/streams/s/events", &block) {
                     told.fetch_add(answer.json()["accepted"].as_u64().unwrap(), Relaxed);
                 }
