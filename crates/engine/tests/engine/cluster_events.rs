@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use swiftwater_engine::{
-    EngineConfig, InputOptions, InputSource, Principal, SubmitOptions, Subscription, run_input,
+    Engine, EngineConfig, InputOptions, InputSource, Principal, SubmitOptions, Subscription, run_input,
 };
 use swiftwater_event::Path;
 use swiftwater_lang::plan::Literal;
@@ -51,6 +51,29 @@ fn oracle(query: &str, events: &[String]) -> String {
     records
 }
 
+/// Asks a query whose windows wait for all partitions, however busy this machine is.
+async fn ask_all(engine: &Engine, text: &str) -> Subscription {
+    let mut options = SubmitOptions { waits: true, ..SubmitOptions::default() };
+    engine.ask_cluster(text, &mut options).await.unwrap();
+    engine.submit(&Principal::local(), text, options).unwrap()
+}
+
+/// Waits until the workers of all partitions know the queries that were asked: they answer one that was asked after them. Returns the events
+/// for it. A worker that learns of a query late has the events of some seconds before.
+async fn until_known(source: &Source, engine: &Engine, partitions: u32) -> Vec<String> {
+    let mut probe = ask(engine, "SELECT probe FROM STREAM(s) WHERE probe IS NOT NULL").await;
+    let event = |partition: u32| format!("{{\"at\":{},\"probe\":{partition}}}", source.now);
+    let events: Vec<String> = (0..partitions).map(event).collect();
+    for (partition, event) in (0..).zip(&events) {
+        source.kafka.append("t", partition, FakeMessage::value(event.clone()));
+    }
+    let mut records = 0;
+    while records < events.len() {
+        records += std::str::from_utf8(&next(&mut probe).await.records.text).unwrap().lines().count();
+    }
+    events
+}
+
 /// Adds what a query answers until its records are at least so long.
 async fn read(query: &mut Subscription, records: &mut String, bytes: usize) {
     while records.len() < bytes {
@@ -74,11 +97,13 @@ async fn ordered_queries_answer_as_an_input_with_the_same_events() {
         source.pass(begins - source.now);
         let mut queries = Vec::new();
         for (place, text) in QUERIES.iter().enumerate() {
-            queries.push(ask(&nodes[place % 2].engine, text).await);
+            queries.push(ask_all(&nodes[place % 2].engine, text).await);
         }
+        let probes = until_known(&source, &nodes[0].engine, 3).await;
         // By time, partition and offset.
         let mut events: Vec<(i64, u32, usize, String)> = Vec::new();
-        for n in 0..400 {
+        events.extend((0..).zip(probes).map(|(partition, event)| (source.now, partition, 0, event)));
+        for n in 1..400 {
             if rng.chance(0.6) {
                 source.pass(rng.pick(&[1, 3, 10, 30]));
             }
@@ -155,7 +180,7 @@ async fn parameters_joins_and_bullets_dialect_work_over_a_cluster() {
     engine.ask_cluster(text, &mut options).await.unwrap();
     let mut with_parameters = engine.submit(&Principal::local(), text, options).unwrap();
     let text = "SELECT LAST(n) AS n FROM STREAM(s) WHERE k = $1 WINDOWING TUMBLING(2, RECORD)";
-    let mut options = of_parameters;
+    let mut options = SubmitOptions { waits: true, ..of_parameters };
     engine.ask_cluster(text, &mut options).await.unwrap();
     let mut ordered = engine.submit(&Principal::local(), text, options).unwrap();
     let text = "SELECT n FROM STREAM(MAX, TIME) WHERE k = 1 LIMIT 2";
@@ -167,7 +192,7 @@ async fn parameters_joins_and_bullets_dialect_work_over_a_cluster() {
     source.kafka.make_topic("lines", 1);
     source.kafka.set_append_time("lines", true);
     sql(engine, "CREATE STREAM lines FROM KAFKA (topic = 'lines', format = ndjson)").await;
-    let mut of_lines = ask(engine, "SELECT n FROM STREAM(lines) WINDOWING TUMBLING(3, RECORD)").await;
+    let mut of_lines = ask_all(engine, "SELECT n FROM STREAM(lines) WINDOWING TUMBLING(3, RECORD)").await;
     source.pass(5);
     let lines = "{\"n\":1}\n{\"n\":2}\n{\"n\":3}".to_owned();
     source.kafka.append("lines", 0, FakeMessage::value(lines));
@@ -213,9 +238,10 @@ async fn query_with_more_events_than_its_node_takes_ends_with_the_remedy() {
     let nodes = cluster(&source, &["a"]).await;
     let engine = &nodes[0].engine;
     let mut many =
-        ask(engine, "SELECT COUNT(*) AS c FROM STREAM(s) WINDOWING TUMBLING(1000000, RECORD)").await;
+        ask_all(engine, "SELECT COUNT(*) AS c FROM STREAM(s) WINDOWING TUMBLING(1000000, RECORD)").await;
     let mut few =
-        ask(engine, "SELECT LAST(n) AS n FROM STREAM(s) WHERE n = 7 WINDOWING TUMBLING(1, RECORD)").await;
+        ask_all(engine, "SELECT LAST(n) AS n FROM STREAM(s) WHERE n = 7 WINDOWING TUMBLING(1, RECORD)").await;
+    until_known(&source, engine, 2).await;
     let text = "x".repeat(64 << 10);
     // All in one moment of the brokers.
     for n in 0..1200 {

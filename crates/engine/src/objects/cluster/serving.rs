@@ -261,7 +261,7 @@ impl Serving {
         served.server = Server::new(served.limits, 0);
     }
 
-    fn set_partitions(&self, partitions: u32) {
+    pub(super) fn set_partitions(&self, partitions: u32) {
         self.state.served.lock().server.set_partitions(partitions);
     }
 

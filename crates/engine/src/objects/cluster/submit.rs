@@ -1,6 +1,6 @@
 //! Queries of the cluster: a node writes one to `.queries`, and every node reads all of them.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, atomic::Ordering};
 
 use swiftwater_cluster::{QueryNumber, Role};
 use swiftwater_event::{Millis, StreamName};
@@ -9,7 +9,7 @@ use swiftwater_runtime::{Principal, QueryForm, QueryId, SubmitOptions, parts::Re
 use tokio::sync::oneshot;
 
 use super::{
-    Cluster, ClusterQuery, QueryMessage,
+    Cluster, ClusterQuery, ClusterStream, QueryMessage,
     queries::Changes,
     query_text::{form_of, options_of, served},
     refused,
@@ -79,6 +79,7 @@ impl Cluster {
         let name = wanted.stream.clone();
         let Some(stream) = self.stream(&name) else { return Ok(None) };
         let plan = shared.runtime.plan(text, options, now)?;
+        self.know_partitions(&stream).await?;
         let duration_ms = wanted.ends().map(|ends| ends.abs_diff(now));
         let ends = |begins: Millis| duration_ms.map(|ms| begins.saturating_add_unsigned(ms));
         let (sent, checked) = served(text, options, &plan, stream.schema(), now, ends(now))
@@ -125,6 +126,17 @@ impl Cluster {
             stream.serving.fail(&key, "the query has ended, or another node has taken it over", true);
         }
         Ok(Some(RemoteStart { stream: on, id, begins, number: place }))
+    }
+
+    /// The server knows all partitions before its first query: else it would not wait for those that it has not heard of.
+    async fn know_partitions(&self, stream: &ClusterStream) -> Result<(), EngineError> {
+        let mut partitions = stream.partitions.load(Ordering::Relaxed);
+        if partitions == 0 {
+            let topic = self.config.kafka.topic(&stream.topic).await;
+            partitions = topic.map_err(|error| unavailable(error.to_string()))?.partitions;
+        }
+        stream.serving.set_partitions(partitions);
+        Ok(())
     }
 
     /// Asks a detached query of a node that is gone again, under its id. It begins anew, and its end is the one that it had.
