@@ -339,6 +339,11 @@ async fn events_that_do_not_fit_the_columns_are_left_out_on_every_node() {
     let nodes = cluster(&source, &["a", "b"]).await;
     let create = "CREATE STREAM typed (n LONG NOT NULL CHECK (n >= 0), at TIMESTAMP PATH 'when') FROM KAFKA (topic = 'typed') WITH (store = false)";
     sql(&nodes[1].engine, create).await;
+    let is_read = |status: &ClusterStatus| {
+        let of_topic = || status.partitions.iter().filter(|of| &*of.topic == "typed");
+        of_topic().count() == 2 && of_topic().all(|of| of.lag() == Some(0))
+    };
+    until_status(&nodes[0].engine, "the partitions are read", is_read).await;
     // Only the columns say where `at` is.
     let text = "SELECT n, at FROM STREAM(typed) WHERE at IS NOT NULL";
     let mut query = None;
