@@ -144,12 +144,12 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Of a file with one schema of Avro.
+    /// The registration of a file with one schema of Avro.
     pub fn avro(text: &str) -> Registration {
         Registration { kind: SchemaKind::Avro, text: text.to_owned(), indexes: Vec::new() }
     }
 
-    /// Of a schema of [`Schema::descriptor_file`]. Fails if its message cannot be registered by itself.
+    /// The registration of a schema of [`Schema::descriptor_file`]. Fails if its message cannot be registered by itself.
     pub fn protobuf(schema: &Schema) -> Result<Registration, SchemaError> {
         match schema {
             Schema::Avro(_) => Err(SchemaError::new("it is a schema of Avro")),

@@ -21,7 +21,7 @@ pub(crate) enum Json<'r> {
     Number(&'r str),
     Text(Cow<'r, str>),
     List(Vec<Json<'r>>),
-    /// Of several fields with one name, the last one.
+    /// The fields by name: the last one of several with one name.
     Object(BTreeMap<String, Json<'r>>),
 }
 

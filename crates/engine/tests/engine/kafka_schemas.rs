@@ -39,7 +39,7 @@ pub(crate) struct State {
     /// The header that requests must have.
     authorization: Option<String>,
     requests: Vec<String>,
-    /// What was posted: the path and the document, each once.
+    /// The path and the document of each POST, each once.
     pub(crate) posted: Vec<(String, serde_json::Value)>,
 }
 
@@ -143,7 +143,7 @@ fn request(stream: &mut TcpStream) -> Option<(String, String)> {
     }
 }
 
-async fn open(dir: &Path, kafka: &FakeKafka, schemas: SchemaSettings) -> Engine {
+pub(crate) async fn open(dir: &Path, kafka: &FakeKafka, schemas: SchemaSettings) -> Engine {
     let config = EngineConfig { shards: 1, ..EngineConfig::default() };
     let connection: Arc<dyn Kafka> = Arc::new(kafka.clone());
     let kafka = KafkaConnections {

@@ -2,33 +2,19 @@
 //! topic has the rows again, and what cannot be written is neither lost nor written otherwise.
 #![allow(clippy::unwrap_used, reason = "what fails in helpers of tests fails a test")]
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use swiftwater_engine::{Engine, EngineConfig, HistoryConfig, KafkaConnections, SchemaSettings};
-use swiftwater_event::SystemClock;
-use swiftwater_kafka::Kafka;
+use swiftwater_engine::{Engine, SchemaSettings};
 use swiftwater_testkit::{FakeKafka, FakeMessage, SendFault};
 
 use crate::{
-    history::{append, open_when_free, quick, sql, stop, try_sql, until_said},
-    kafka_schemas::{Registry, of_registry},
+    history::{append, sql, stop, try_sql, until_said},
+    kafka_schemas::{Registry, of_registry, open},
     kafka_sinks::{until, until_shown},
 };
 
 const GRACE: Duration = Duration::from_secs(5);
-
-async fn open(dir: &Path, kafka: &FakeKafka, schemas: SchemaSettings) -> Engine {
-    let config = EngineConfig { shards: 1, ..EngineConfig::default() };
-    let connection: Arc<dyn Kafka> = Arc::new(kafka.clone());
-    let kafka = KafkaConnections {
-        connections: [("main".into(), connection)].into(),
-        schemas: [("main".into(), schemas)].into(),
-        refresh: Duration::from_millis(5),
-    };
-    let history = HistoryConfig { kafka, views_commit_interval_ms: 10, ..quick(dir) };
-    open_when_free(config, history, Arc::new(SystemClock::new())).await
-}
 
 fn messages(kafka: &FakeKafka, topic: &str) -> Vec<FakeMessage> {
     kafka.committed_messages(topic, 0).into_iter().map(|(_, message)| message).collect()

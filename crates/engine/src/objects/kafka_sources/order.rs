@@ -44,7 +44,7 @@ struct Queue {
     heard: Millis,
 }
 
-/// What is to be done next.
+/// The next thing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// So many messages of this partition are next.
@@ -228,7 +228,7 @@ mod tests {
     }
 
     proptest! {
-        /// Where all partitions end with a time behind all others, as none is idle before then.
+        /// All partitions end with a time behind all others, as none is idle before then.
         #[test]
         fn watermark_of_the_stream_decides_as_that_of_the_partition_would(
             mut partitions in messages(), seeds in prop::collection::vec(any::<u64>(), 4),

@@ -23,7 +23,7 @@ pub(super) struct RowColumns {
 }
 
 impl RowColumns {
-    /// Of the rows of a view.
+    /// The columns of a view's rows.
     pub(super) fn of_view(view: &View) -> RowColumns {
         RowColumns {
             names: view.columns.iter().map(|(name, _)| name.clone()).collect(),
@@ -32,7 +32,7 @@ impl RowColumns {
         }
     }
 
-    /// Of the rows of a query over events.
+    /// The columns of the rows of a query over events.
     pub(super) fn of_query(query: &EventQuery) -> RowColumns {
         let columns = query.columns();
         let declared = query.stored.declared();
