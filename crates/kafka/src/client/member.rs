@@ -43,6 +43,12 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The period in which an error is reported once.
 const REPORT_PERIOD: Duration = Duration::from_secs(10);
 
+/// The time that a member which closes waits for the end of its join.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The time after which a member that waits for its join looks again.
+const JOIN_TICK: Duration = Duration::from_millis(10);
+
 /// The time that [`GroupMember::leave`] waits.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -201,6 +207,7 @@ impl ClientMember {
             shared: Arc::clone(&shared),
             queue,
             owned: BTreeSet::new(),
+            is_assigned: false,
             losses: 0,
             revoked: None,
             reports: HashMap::new(),
@@ -289,6 +296,8 @@ struct Poller {
     queue: Queue,
     /// The partitions of the member, with those that are revoked and not released.
     owned: BTreeSet<TopicPartition>,
+    /// The group has assigned something, maybe no partition, since the member began or lost all.
+    is_assigned: bool,
     /// The number of times that all partitions were lost.
     losses: u64,
     /// Partitions that are revoked and not released.
@@ -440,6 +449,7 @@ impl Poller {
         match kind {
             RebalanceKind::Assigned => {
                 self.owned.extend(partitions.iter().cloned());
+                self.is_assigned = true;
                 self.queue.handle().confirm(kind);
                 if !partitions.is_empty() {
                     self.shared.send(GroupEvent::Assigned(partitions));
@@ -452,6 +462,7 @@ impl Poller {
             RebalanceKind::Revoked => self.queue.handle().confirm(kind),
             RebalanceKind::Lost => {
                 self.owned.clear();
+                self.is_assigned = false;
                 self.queue.handle().confirm(kind);
                 if !partitions.is_empty() {
                     self.losses += 1;
@@ -481,8 +492,39 @@ impl Poller {
         self.shared.send(GroupEvent::Waiting(self.place(topic).error(code, text)));
     }
 
+    /// Waits for the end of a join that is under way. librdkafka may send no leave before that, so the broker would keep the
+    /// member until its session ends.
+    fn wait_for_join(&mut self) {
+        let deadline = Instant::now() + JOIN_TIMEOUT;
+        while self.is_joining() && Instant::now() < deadline && self.poll() {
+            // Nothing wakes a thread when the broker answers.
+            let waited = self.shared.work.wait_timeout(self.shared.lock(), JOIN_TICK);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn is_joining(&self) -> bool {
+        // SAFETY: the handle is alive, and what it returns is read here and freed once.
+        let (is_named, epoch) = unsafe {
+            let metadata = sys::rd_kafka_consumer_group_metadata(self.raw());
+            if metadata.is_null() {
+                return false;
+            }
+            let id = text_at(sys::rd_kafka_consumer_group_metadata_member_id(metadata));
+            let epoch = sys::rd_kafka_consumer_group_metadata_generation_id(metadata);
+            sys::rd_kafka_consumer_group_metadata_destroy(metadata);
+            (!id.is_empty(), epoch)
+        };
+        match self.options.protocol {
+            // The broker gives the name with its first answer. The assignment, maybe an empty one, comes with the last one.
+            GroupProtocol::Classic => is_named && !self.is_assigned,
+            GroupProtocol::Consumer => epoch <= 0,
+        }
+    }
+
     /// Leaves the group, when the commits before are written. Waits for the broker, for the session's time at most.
     fn close(mut self) {
+        self.wait_for_join();
         self.queue.handle().confirm_all_rebalances();
         self.release();
         for rebalance in self.queue.handle().take_rebalances() {
