@@ -88,7 +88,8 @@ fn cpu_seconds() -> f64 {
 async fn by_batches(address: &str) -> (u64, usize) {
     let config = ConnectionConfig { brokers: address.to_owned(), ..ConnectionConfig::default() };
     let client = Client::new(config, Arc::new(SystemClock::new())).unwrap();
-    let options = ConsumerOptions { isolation: Isolation::ReadCommitted, group: "bench".to_owned() };
+    let options =
+        ConsumerOptions { isolation: Isolation::ReadCommitted, group: "bench".to_owned(), shares: 1 };
     let mut consumer = client.consumer(TOPIC, &options).unwrap();
     (0..PARTITIONS).for_each(|partition| consumer.assign(partition, 0));
     let (mut messages, mut bytes, mut ends) = (0, 0, 0);
@@ -107,7 +108,7 @@ async fn by_batches(address: &str) -> (u64, usize) {
 
 /// Reads all partitions one message after the other.
 fn one_by_one(address: &str) -> (u64, usize) {
-    let shares = ConnectionConfig::default().memory_shares();
+    let shares = ConnectionConfig::default().memory_shares(1);
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", address)
         .set("group.id", "bench")

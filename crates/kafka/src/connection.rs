@@ -368,15 +368,16 @@ impl ConnectionConfig {
         Ok(properties)
     }
 
-    /// The shares of [`ConnectionConfig::memory_bytes`].
-    pub fn memory_shares(&self) -> MemoryShares {
-        let response_bytes = (self.memory_bytes / 16).clamp(1 << 20, 64 << 20);
+    /// The shares of [`ConnectionConfig::memory_bytes`], of each of so many clients.
+    pub fn memory_shares(&self, clients: u32) -> MemoryShares {
+        let memory_bytes = self.memory_bytes / u64::from(clients.max(1));
+        let response_bytes = (memory_bytes / 16).clamp(1 << 20, 64 << 20);
         MemoryShares {
-            queue_kbytes: (self.memory_bytes / 2 / 1024).min(QUEUE_KBYTES_MAX),
-            queue_messages: (self.memory_bytes / 2 / 1024).clamp(1000, 1_000_000),
+            queue_kbytes: (memory_bytes / 2 / 1024).clamp(1, QUEUE_KBYTES_MAX),
+            queue_messages: (memory_bytes / 2 / 1024).clamp(1000, 1_000_000),
             response_bytes,
             partition_bytes: response_bytes / 4,
-            caller_bytes: (self.memory_bytes / 8) as usize,
+            caller_bytes: (memory_bytes / 8) as usize,
         }
     }
 }
@@ -516,7 +517,7 @@ mod tests {
     #[test]
     fn shares_of_memory_fit_in_it() {
         for memory_bytes in [MEMORY_BYTES_MIN, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MAX] {
-            let shares = ConnectionConfig { memory_bytes, ..config() }.memory_shares();
+            let shares = ConnectionConfig { memory_bytes, ..config() }.memory_shares(1);
             let total = shares.queue_kbytes * 1024 + shares.response_bytes + shares.caller_bytes as u64;
             assert!(total <= memory_bytes && shares.queue_kbytes <= QUEUE_KBYTES_MAX, "{shares:?}");
         }

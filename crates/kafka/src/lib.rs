@@ -124,6 +124,8 @@ pub struct ConsumerOptions {
     /// The consumer group that [`Consumer::commit`] writes to. The consumer does not join it. Commits fail while the group
     /// has members.
     pub group: String,
+    /// The consumers that share the memory of the connection, with this one.
+    pub shares: u32,
 }
 
 /// A connection to the brokers of one cluster. It connects at the first call.

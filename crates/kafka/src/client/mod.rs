@@ -50,6 +50,10 @@ const CREATED_INTERVAL: Duration = Duration::from_millis(20);
 /// The time after which a coordinator that is not ready is called again.
 const COORDINATOR_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The calls about groups that a client keeps without anybody who waits, and the time: librdkafka ends them after an hour.
+const LEFT_CALLS_MAX: usize = 64;
+const LEFT_CALLS_TIME: Duration = Duration::from_secs(20 * 60);
+
 /// A password's bytes at most.
 const PASSWORD_BYTES_MAX: u64 = 64 << 10;
 
@@ -77,6 +81,25 @@ struct Calls {
     /// Woken by answers and by callbacks that wait.
     woken: Arc<Notify>,
     _callbacks: Queue,
+    /// The number of calls about groups that nobody waits for any more, and the time of the first: librdkafka keeps them.
+    left: Mutex<(usize, Option<time::Instant>)>,
+}
+
+/// A call about a group that is waited for.
+struct GroupCall<'c> {
+    calls: &'c Calls,
+    call: Call,
+    is_answered: bool,
+}
+
+impl Drop for GroupCall<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let mut left = self.calls.left.lock().unwrap_or_else(PoisonError::into_inner);
+            left.0 += 1;
+            left.1.get_or_insert_with(time::Instant::now);
+        }
+    }
 }
 
 impl Debug for Client {
@@ -96,14 +119,18 @@ impl Client {
 
     fn calls(&self) -> Result<Arc<Calls>, KafkaError> {
         let mut calls = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(calls) = &*calls {
-            return Ok(Arc::clone(calls));
+        match calls.take() {
+            Some(made) if made.is_full() => retire(made),
+            Some(made) => return Ok(Arc::clone(calls.insert(made))),
+            None => {}
         }
-        let (properties, callbacks) = (self.settings.properties()?, self.settings.callbacks());
+        let (mut properties, callbacks) = (self.settings.properties()?, self.settings.callbacks());
+        // Otherwise a call that waits for a certain broker which is down connects to it again at once whenever that fails.
+        properties.set("enable.sparse.connections", "false")?;
         let handle = Arc::new(Handle::new(HandleKind::Consumer, properties, callbacks)?);
         let woken = Arc::new(Notify::new());
         let callbacks = Queue::main(&handle, wake(&woken));
-        let made = Arc::new(Calls { handle, woken, _callbacks: callbacks });
+        let made = Arc::new(Calls { handle, woken, _callbacks: callbacks, left: Mutex::default() });
         *calls = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -132,11 +159,24 @@ impl Client {
         let deadline = time::Instant::now() + Duration::from_millis(admin::CALL_TIMEOUT_MS as u64);
         loop {
             let call = call(&calls.handle, &name, wake(&calls.woken));
-            match calls.wait(place, || answer(&call, place)).await? {
-                GroupAnswer::Found(found) => return Ok(found),
-                GroupAnswer::NotReady(error) if time::Instant::now() >= deadline => return Err(error),
-                GroupAnswer::NotReady(_) => time::sleep(COORDINATOR_INTERVAL).await,
+            let mut attempt = GroupCall { calls: &calls, call, is_answered: false };
+            let answered = calls.wait(place, || {
+                let answer = answer(&attempt.call, place);
+                attempt.is_answered |= answer.is_some();
+                answer
+            });
+            let error = match time::timeout(admin::GROUP_ATTEMPT, answered).await {
+                Ok(answer) => match answer? {
+                    GroupAnswer::Found(found) => return Ok(found),
+                    GroupAnswer::NotReady(error) => error,
+                },
+                Err(_) => place.timeout(),
+            };
+            if time::Instant::now() >= deadline {
+                return Err(error);
             }
+            drop(attempt);
+            time::sleep(COORDINATOR_INTERVAL).await;
         }
     }
 }
@@ -163,6 +203,26 @@ impl Settings {
 
     fn place<'p>(&'p self, topic: &'p str) -> Place<'p> {
         Place { brokers: &self.config.brokers, topic, ..Place::default() }
+    }
+}
+
+impl Calls {
+    /// True if it keeps so many calls, or one for so long, that another client is to take its place.
+    fn is_full(&self) -> bool {
+        let (count, first) = *self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        count >= LEFT_CALLS_MAX || first.is_some_and(|first| first.elapsed() > LEFT_CALLS_TIME)
+    }
+}
+
+/// Ends a client for calls when its last call has ended. It waits for its threads, so it ends in one of its own.
+fn retire(calls: Arc<Calls>) {
+    let ended = thread::Builder::new().name("kafka calls".to_owned()).spawn(move || {
+        while Arc::strong_count(&calls) > 1 {
+            thread::park_timeout(CREATED_TIMEOUT);
+        }
+    });
+    if let Err(error) = ended {
+        tracing::warn!(%error, "a client of Kafka ends in the thread of a caller");
     }
 }
 
@@ -196,7 +256,7 @@ impl Calls {
     async fn wait<T>(
         &self,
         place: Place<'_>,
-        answer: impl Fn() -> Option<Result<T, KafkaError>>,
+        mut answer: impl FnMut() -> Option<Result<T, KafkaError>>,
     ) -> Result<T, KafkaError> {
         let connect_deadline = time::Instant::now() + CONNECT_TIMEOUT;
         let deadline = time::Instant::now() + Duration::from_millis(admin::CALL_TIMEOUT_MS as u64 + 1000);
@@ -316,7 +376,7 @@ impl Kafka for Client {
             return Err(configuration("`group` is empty")
                 .with_hint("Name the consumer group that the offsets are committed to."));
         }
-        let shares = self.settings.config.memory_shares();
+        let shares = self.settings.config.memory_shares(options.shares);
         let mut properties = self.settings.properties()?;
         let isolation = match options.isolation {
             Isolation::ReadCommitted => "read_committed",

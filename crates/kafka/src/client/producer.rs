@@ -228,7 +228,7 @@ impl Connection {
         ended: Arc<AtomicBool>,
     ) -> Result<Connection, KafkaError> {
         let mut properties = settings.properties()?;
-        let shares = settings.config.memory_shares();
+        let shares = settings.config.memory_shares(1);
         let partitioner = match options.partitioner {
             Partitioner::Murmur2 => "murmur2_random",
             Partitioner::Crc32 => "consistent_random",

@@ -326,6 +326,14 @@ async fn consumer_ends_its_thread(broker: &Broker) {
     await_no_threads().await;
 }
 
+/// The processor time of this process.
+fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    // In hundredths of a second.
+    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
+}
+
 async fn reading_continues_after_a_restart(broker: &Broker) {
     let Some(directory) = &broker.directory else {
         println!("skipped: the broker of SWIFTWATER_KAFKA is not restarted");
@@ -337,13 +345,25 @@ async fn reading_continues_after_a_restart(broker: &Broker) {
     let mut consumer = kafka.consumer("restarts", &options(Isolation::ReadCommitted)).unwrap();
     consumer.assign(0, 0);
     assert_eq!(read(&mut consumer, 0).await.1, 10);
+    assert_eq!(kafka.group("restarts").await, Ok(Vec::new()));
     run_script("stop", directory.path(), "0").unwrap();
     match next(&mut consumer).await {
         Fetched::Waiting { error, .. } => assert_eq!(error.kind(), &KafkaErrorKind::Unreachable, "{error}"),
         other => panic!("{other:?}"),
     }
+    // Calls that end while the broker is away, about a group too, whose coordinator it was, cost little and leave nothing behind
+    // that is used when it is back.
+    let before = processor_seconds();
+    for _ in 0..3 {
+        let calls = async { tokio::join!(kafka.group("restarts"), kafka.topic("restarts")) };
+        let ended = tokio::time::timeout(Duration::from_millis(1500), calls).await;
+        assert!(ended.is_err() || matches!(ended, Ok((Err(_), Err(_)))));
+    }
+    let used = processor_seconds() - before;
+    assert!(used < 2.0, "{used} s of processor time while the broker is away");
     let port = broker.address.rsplit(':').next().unwrap();
     run_script("start", directory.path(), port).unwrap();
+    assert_eq!(kafka.group("restarts").await, Ok(Vec::new()));
     broker.append("restarts", 0, &values(10..20)).await;
     let (messages, _) = read(&mut consumer, 0).await;
     assert_eq!(messages[0].0, 10);

@@ -31,7 +31,7 @@ pub(crate) trait Cluster: Sync {
 }
 
 pub(crate) fn options(isolation: Isolation) -> ConsumerOptions {
-    ConsumerOptions { isolation, group: "readers".to_owned() }
+    ConsumerOptions { isolation, group: "readers".to_owned(), shares: 1 }
 }
 
 pub(crate) fn values(range: std::ops::Range<usize>) -> Vec<Message> {

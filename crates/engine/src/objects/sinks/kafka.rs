@@ -278,7 +278,8 @@ async fn last_number(kafka: &dyn Kafka, numbers: &Numbers) -> Result<Option<u64>
     let [first, end] = offsets[..] else {
         return Err(KafkaError::new(KafkaErrorKind::Other, "the broker did not return both offsets"));
     };
-    let options = ConsumerOptions { isolation: Isolation::ReadCommitted, group: "swiftwater".to_owned() };
+    let options =
+        ConsumerOptions { isolation: Isolation::ReadCommitted, group: "swiftwater".to_owned(), shares: 1 };
     let mut consumer = kafka.consumer(&numbers.topic, &options)?;
     consumer.assign(0, first);
     let mut last = None;

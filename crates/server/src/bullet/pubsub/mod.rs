@@ -141,8 +141,11 @@ async fn read_from(
     queries: &mut Queries,
 ) -> Result<std::convert::Infallible, KafkaError> {
     let PubSub { kafka, query_topic, result_topic } = pubsub;
-    let options =
-        ConsumerOptions { isolation: Isolation::ReadCommitted, group: "swiftwater.pubsub".to_owned() };
+    let options = ConsumerOptions {
+        isolation: Isolation::ReadCommitted,
+        group: "swiftwater.pubsub".to_owned(),
+        shares: 1,
+    };
     let mut consumer = kafka.consumer(query_topic, &options)?;
     let default_topic: Arc<str> = result_topic.as_str().into();
     position.assign_new(pubsub, &mut *consumer, true).await?;
