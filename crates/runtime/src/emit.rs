@@ -136,6 +136,8 @@ pub struct StreamMeta {
     pub lag_ms: u64,
     /// The share of its events that its sources send on, where they sample.
     pub sample: Option<f64>,
+    /// Messages that its source deleted before they were read, since it was first read.
+    pub lost: u64,
 }
 
 /// Events since a query began.

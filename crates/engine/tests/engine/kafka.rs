@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use swiftwater_engine::{Engine, EngineConfig, HistoryConfig, KafkaConnections, Principal};
+use swiftwater_engine::{Engine, EngineConfig, HistoryConfig, KafkaConnections, Principal, SubmitOptions};
 use swiftwater_event::{StreamName, SystemClock};
 use swiftwater_kafka::{Kafka, KafkaError, KafkaErrorKind};
 use swiftwater_testkit::{FakeKafka, FakeMessage, Rng, TestClock};
@@ -271,8 +271,13 @@ async fn deleted_messages_stop_a_stored_partition_until_a_statement_lets_it_go_o
     until_count(&engine, 7).await;
     let shown = until_shown(&engine, "\"lost\":5").await;
     assert!(shown.contains("\"position\":10,\"end\":10,\"lag\":0"), "{shown}");
+    let (text, options) = ("SELECT n FROM STREAM(s) LIMIT 1", SubmitOptions::default());
+    let mut query = engine.submit(&Principal::local(), text, options).unwrap();
+    produce(&kafka, 1, 22..23);
+    assert_eq!(query.next().await.unwrap().meta.stream.lost, 5);
     let mut all = numbers(&engine).await;
     all.sort_unstable();
+    all.retain(|n| *n != 22);
     assert_eq!(all, [0, 1, 2, 8, 9, 20, 21]);
     stop(engine, GRACE).await;
 }

@@ -237,6 +237,7 @@ impl<'m> Merger<'m> {
                 position: self.summary.accepted,
                 lag_ms: 0,
                 sample: None,
+                lost: 0,
             },
             stream_exists: true,
             looks: None,

@@ -110,6 +110,11 @@ impl Stream {
         is_at
     }
 
+    /// Sets the number of messages that its source deleted before they were read.
+    pub fn set_lost(&self, count: u64) {
+        self.lost.store(count, Ordering::Relaxed);
+    }
+
     /// Counts events that were refused.
     pub fn count_rejected(&self, count: u64) {
         self.rejected.fetch_add(count, Ordering::Relaxed);

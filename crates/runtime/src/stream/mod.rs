@@ -55,6 +55,7 @@ pub struct Stream {
     /// Time of the next close of a window or end of a query; `i64::MAX`: never.
     next_due: AtomicI64,
     rejected: AtomicU64,
+    lost: AtomicU64,
     /// True if its events are stored.
     pub is_stored: AtomicBool,
     rates: OrderedMutex<Rates>,
@@ -97,6 +98,7 @@ impl Stream {
             tick: OrderedMutex::default(),
             next_due: AtomicI64::new(i64::MAX),
             rejected: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
             is_stored: AtomicBool::new(false),
             rates: OrderedMutex::default(),
             clock_samples: ClockSamples::default(),

@@ -39,6 +39,7 @@ impl Stream {
             position,
             lag_ms: u64::try_from(lag_ms).unwrap_or(0),
             sample: intake.sample,
+            lost: self.lost.load(Ordering::Relaxed),
         }
     }
 

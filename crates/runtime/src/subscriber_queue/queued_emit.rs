@@ -27,6 +27,8 @@ pub(crate) struct OptionalMeta {
     pub(crate) finished: Option<Finished>,
     pub(crate) window: Option<WindowMeta>,
     pub(crate) cluster: Option<ClusterMeta>,
+    /// As in [`StreamMeta`].
+    pub(crate) lost: u64,
     pub(crate) sketches: Vec<SketchMeta>,
     pub(crate) inner_sketches: Option<Vec<SketchMeta>>,
     pub(crate) failure: Option<Box<str>>,
@@ -43,7 +45,7 @@ impl QueuedEmit {
 
     /// It whole, for its reader.
     pub(crate) fn into_emit(self, query: &Arc<QueryMeta>, stream: &StreamName) -> Emit {
-        let OptionalMeta { finished, window, cluster, sketches, inner_sketches, failure, warnings } =
+        let OptionalMeta { finished, window, cluster, lost, sketches, inner_sketches, failure, warnings } =
             self.rest.map_or_else(OptionalMeta::default, |rest| *rest);
         Emit {
             records: self.records,
@@ -57,6 +59,7 @@ impl QueuedEmit {
                     position: self.position,
                     lag_ms: self.lag_ms,
                     sample: self.sample,
+                    lost,
                 },
                 counts: self.counts,
                 cluster,

@@ -300,6 +300,7 @@ mod tests {
                     position: 2,
                     lag_ms: 0,
                     sample: None,
+                    lost: 0,
                 },
                 cluster: None,
                 counts: Counts::default(),

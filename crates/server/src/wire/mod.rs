@@ -85,6 +85,9 @@ pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
     if let Some(share) = meta.stream.sample {
         append_fmt(out, format_args!(",\"sample\":{share}"));
     }
+    if meta.stream.lost > 0 {
+        append_fmt(out, format_args!(",\"lost\":{}", meta.stream.lost));
+    }
     out.push(b'}');
     if let Some(cluster) = &meta.cluster {
         write_cluster(cluster, out);
@@ -253,6 +256,7 @@ mod tests {
                     position: 7,
                     lag_ms: 2,
                     sample: None,
+                    lost: 0,
                 },
                 cluster: None,
                 counts: Counts {
@@ -303,6 +307,7 @@ mod tests {
             WindowMeta { kind: "tumbling", number: 3, records: 0, start: 0, end: 1000, emitted: 1001 };
         emit.meta.window = Some(window);
         emit.meta.stream.sample = Some(0.25);
+        emit.meta.stream.lost = 9;
         emit.meta.finished = Some(Finished {
             at: 2000,
             reason: EndReason::Failed("too \"large\"".to_owned()),
@@ -320,6 +325,7 @@ mod tests {
         assert_eq!(value["meta"]["query"]["reason"], "failed");
         assert_eq!(value["meta"]["query"]["sample"], 0.5);
         assert_eq!(value["meta"]["stream"]["sample"], 0.25);
+        assert_eq!(value["meta"]["stream"]["lost"], 9);
         assert_eq!(value["meta"]["error"]["message"], "too \"large\"");
         assert_eq!(value["meta"]["warnings"], json!(["one", "two"]));
     }

@@ -130,6 +130,15 @@ impl TopicReader {
     pub(super) fn update(&self, partition: u32, change: impl FnOnce(&mut PartitionProgress)) {
         change(self.partitions.lock().entry(partition).or_default());
     }
+
+    /// Messages were deleted before they were read: queries say so.
+    pub(super) fn count_lost(&self, shared: &Shared, partition: u32, lost: u64) {
+        self.update(partition, |progress| progress.lost += lost);
+        let all: u64 = self.partitions.lock().values().map(|progress| progress.lost).sum();
+        if let Ok(stream) = shared.stream(&self.entry.create.name) {
+            stream.set_lost(all);
+        }
+    }
 }
 
 impl Maintained for TopicReader {
@@ -183,7 +192,7 @@ impl<'r> Run<'r> {
         };
         let id = history.with_catalog(|catalog| catalog.store.clone());
         let group = id.map_or_else(|| "swiftwater".to_owned(), |id| format!("swiftwater.{id}"));
-        let consumer = kafka.consumer(&source.topic, &ConsumerOptions { isolation, group })?;
+        let consumer = kafka.consumer(&source.topic, &ConsumerOptions { isolation, group, shares: 1 })?;
         let buffer = MessageBuffer::of(&reader.entry.create);
         let mut run = Run { reader, history, shared, kafka, topic, positions, consumer, schemas, buffer };
         run.find_first_positions().await?;

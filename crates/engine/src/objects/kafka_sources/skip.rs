@@ -71,11 +71,11 @@ impl History {
         reader.update(partition, |progress| {
             progress.position = to;
             progress.end = has.end;
-            progress.lost += deleted;
             progress.skipped += to - position - deleted;
             progress.is_stopped = false;
             progress.error = None;
         });
+        reader.count_lost(&*self.shared()?, partition, deleted);
         tracing::warn!(stream = %skip.name, partition, position, to, "a statement has skipped messages of a partition");
         if matches!(positions, Positions::Stored(_)) {
             self.checkpoint().await.map_err(|error| {

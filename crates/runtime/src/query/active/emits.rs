@@ -136,6 +136,7 @@ impl Running {
         let cluster = context.coverage.and_then(|coverage| coverage.of(self.handle.number, window));
         let is_plain = finished.is_none()
             && cluster.is_none()
+            && context.stream.lost == 0
             && warnings.is_empty()
             && result.window.is_none()
             && result.sketches.is_empty()
@@ -153,6 +154,7 @@ impl Running {
                 emitted: context.now,
             }),
             cluster,
+            lost: context.stream.lost,
             sketches: std::mem::take(&mut result.sketches),
             inner_sketches: result.inner_sketches.take(),
             failure: result.failure.take(),

@@ -46,10 +46,8 @@ impl Run<'_> {
         tracing::warn!(stream, partition, "{text}; reading goes on at offset {resumed}");
         self.positions.record(self.topic.id, partition, resumed);
         self.consumer.assign(partition, resumed);
-        self.reader.update(partition, |progress| {
-            progress.lost += lost;
-            progress.position = resumed;
-        });
+        self.reader.update(partition, |progress| progress.position = resumed);
+        self.reader.count_lost(&self.shared, partition, lost);
         Ok(())
     }
 
