@@ -475,3 +475,47 @@ async fn refused_activities_say_what_to_do() {
     }
     stop(engine, Duration::from_secs(5)).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_in_the_order_of_the_declared_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    for text in [
+        "CREATE STREAM calls (trace STRING, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '5 seconds')",
+        "CREATE STREAM steps (trace STRING, ms LONG, WATERMARK FOR ms AS ms - INTERVAL '5 seconds')",
+        "CREATE STREAM notes (trace STRING)",
+        "CREATE SEARCH INDEX ON calls (trace ID CORRELATION)",
+        "CREATE SEARCH INDEX ON steps (trace ID CORRELATION)",
+        "CREATE SEARCH INDEX ON notes (trace ID CORRELATION)",
+    ] {
+        sql(&engine, text).await;
+    }
+    for (stream, event) in [
+        ("notes", r#"{"trace":"t"}"#),
+        ("calls", r#"{"trace":"t","at":"2001-02-03T04:05:07Z"}"#),
+        ("calls", r#"{"trace":"t"}"#),
+        ("steps", r#"{"trace":"t","ms":981173106000}"#),
+        ("calls", r#"{"trace":"t","at":"2001-02-03T04:05:05Z"}"#),
+    ] {
+        append(&engine, stream, event, None).await;
+    }
+    let expected = ["calls 2", "steps 0", "calls 0", "notes 0", "calls 1"];
+    let mut request = ActivityRequest::new("t");
+    let answer = activity(&engine, &request).await;
+    let place = |answer: &ActivityAnswer| -> Vec<String> {
+        answer.events.iter().map(|event| format!("{} {}", event.hit.stream, event.hit.offset)).collect()
+    };
+    assert_eq!(place(&answer), expected);
+    assert_eq!(answer.events[1].hit.time_micros, 981_173_106_000_000);
+    // The same by pages.
+    request.limit = 2;
+    let mut pages = Vec::new();
+    loop {
+        let answer = activity(&engine, &request).await;
+        pages.extend(place(&answer));
+        let Some(cursor) = answer.cursor else { break };
+        request.cursor = Some(cursor);
+    }
+    assert_eq!(pages, expected);
+    stop(engine, Duration::from_secs(5)).await;
+}

@@ -12,7 +12,11 @@
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
-use arrow_array::RecordBatch;
+use arrow_array::{
+    RecordBatch,
+    cast::AsArray,
+    types::{Int64Type, TimestampMicrosecondType},
+};
 use serde_json::{Map, Value};
 use swiftwater_event::StreamName;
 use swiftwater_sql::{ErrorKind as SqlErrorKind, SqlError};
@@ -35,6 +39,8 @@ pub(super) struct CorrelatedStream {
     pub(super) name: StreamName,
     /// In the order of the definition.
     pub(super) columns: Vec<CorrelationColumn>,
+    /// The column of the declared event time.
+    pub(super) event_time: Option<Box<str>>,
 }
 
 /// A column whose values are ids of activities.
@@ -97,7 +103,10 @@ impl CorrelatedStream {
             })
         });
         let columns: Vec<CorrelationColumn> = columns.collect();
-        (!columns.is_empty()).then(|| CorrelatedStream { name: name.clone(), columns })
+        let stored = history.stored(name).filter(|_| !columns.is_empty())?;
+        let event_time =
+            stored.declared().create.watermark.as_ref().map(|watermark| watermark.column.clone());
+        Some(CorrelatedStream { name: name.clone(), columns, event_time })
     }
 
     /// The streams of these names that have correlation columns, or all such streams; by name.
@@ -129,6 +138,19 @@ impl CorrelatedStream {
     fn ids_max(&self) -> usize {
         let expressions = self.columns.iter().filter(|column| !column.is_whole).count();
         (CONDITIONS / (self.columns.len() + expressions)).min(EXPRESSIONS / expressions.max(1)).max(1)
+    }
+
+    /// The declared event time of each row, in microseconds since 1970; none where it has none.
+    pub(super) fn event_times(&self, rows: &RecordBatch) -> Vec<Option<i64>> {
+        let column = self.event_time.as_ref().and_then(|column| rows.column_by_name(column));
+        let Some(column) = column else { return vec![None; rows.num_rows()] };
+        if let Some(times) = column.as_primitive_opt::<TimestampMicrosecondType>() {
+            return times.iter().collect();
+        }
+        match column.as_primitive_opt::<Int64Type>() {
+            Some(millis) => millis.iter().map(|millis| Some(millis?.saturating_mul(1000))).collect(),
+            None => vec![None; rows.num_rows()],
+        }
     }
 
     /// The ids of each row, each once.

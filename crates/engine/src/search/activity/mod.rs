@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A column is a correlation column if the search index of its stream has it as `ID CORRELATION` ([`correlation`]). Events are
-//! ordered by arrival, then by the name of their stream, then by offset. Each page finds all events again, as of the first
+//! ordered by time (that of the stream's WATERMARK, else their arrival), then by the name of their stream, then by offset. Each page finds all events again, as of the first
 //! page, and reads those behind its cursor. Knows nothing of HTTP. Limits: `search.hits_max` events of a page,
 //! [`EVENTS_MAX`] events, [`IDS_MAX`] ids and [`DEPTH_MAX`] steps; an activity beyond one is an error that names it.
 
@@ -50,9 +50,9 @@ const EVENTS_MAX: usize = 100_000;
 /// Ids through which the events of one activity are found.
 const IDS_MAX: usize = 10_000;
 /// The version of the form of cursors.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
-/// The place of an event in the order: its arrival, the place of its stream, its offset.
+/// The place of an event in the order: its time, the place of its stream, its offset.
 type Place = (i64, u32, u64);
 
 /// The state of a cursor.
@@ -223,8 +223,10 @@ impl<'s> Correlation<'s> {
             let query = stream.query(ids);
             let mut on_rows = |search: &Search<'_>, target: &Target, rows: &RecordBatch| {
                 let ids = stream.ids(target, rows)?;
-                for (hit, ids) in search.hits_of(target, rows)?.into_iter().zip(ids) {
-                    on_event(place as u32, hit.time_micros, ids, hit)?;
+                let times = stream.event_times(rows);
+                for ((hit, ids), time) in search.hits_of(target, rows)?.into_iter().zip(ids).zip(times) {
+                    let time_micros = time.unwrap_or(hit.time_micros);
+                    on_event(place as u32, time_micros, ids, SearchHit { time_micros, ..hit })?;
                 }
                 Ok(())
             };
