@@ -1,6 +1,9 @@
 //! Tests `/v1/streams/{stream}/search` and `/v1/search`: every event is found the moment it is acknowledged.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use swiftwater_engine::HistoryConfig;
 
 use crate::client::Running;
 
@@ -388,4 +391,31 @@ async fn search_is_followed_in_both_forms_and_resumes() {
     server.until_queries(0).await;
     let wrong = server.send("GET", "/v1/streams/logs/search?follow", &[("last-event-id", "x")], "").await;
     assert_eq!(wrong.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn searches_beyond_those_that_may_wait_are_refused_with_429() {
+    let dir = tempfile::tempdir().unwrap();
+    let history =
+        HistoryConfig { search_searches_max: 1, search_waiting_max: 0, ..HistoryConfig::at(dir.path()) };
+    let server = Running::storing_as(history, |_| {}).await;
+    let text = "CREATE STREAM logs WITH (store = true)";
+    assert_eq!(server.send("POST", "/v1/sql", &[], text).await.status, 200);
+    assert_eq!(server.ingest("logs", LOGS).await.status, 200);
+    let refused = tokio::time::timeout(Duration::from_secs(60), async {
+        loop {
+            let searches = (0..16).map(|_| server.get("/v1/streams/logs/search?q=timeout"));
+            let replies = futures_util::future::join_all(searches).await;
+            assert!(replies.iter().all(|reply| [200, 429].contains(&reply.status)));
+            if let Some(refused) = replies.into_iter().find(|reply| reply.status == 429) {
+                return refused;
+            }
+        }
+    });
+    let refused = refused.await.expect("two searches run at once some time");
+    assert_eq!(refused.field("retry-after"), "1");
+    let problem = refused.json().await;
+    assert_eq!((&problem["setting"], &problem["status"]), (&json!("search.waiting_max"), &json!(429)));
+    // Alone it has its turn.
+    assert_eq!(offsets(&found(&server, "/v1/streams/logs/search?q=timeout").await), [("logs", 0)]);
 }
