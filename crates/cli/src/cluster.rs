@@ -58,6 +58,8 @@ struct Partition {
     next: Option<u64>,
     end: u64,
     lag: Option<u64>,
+    rejected: Option<u64>,
+    lost: Option<u64>,
 }
 
 /// Runs the command.
@@ -108,16 +110,15 @@ async fn status(args: &ClusterShowArgs) -> Outcome {
             text += &format!("{node},{state},{roles},{address},{version},{partitions},{lag},{queries}\n");
         }
         table(&text, out)?;
-        let mut text = String::from("stream,topic,partition,node,next,end,lag\n");
+        let mut text = String::from("stream,topic,partition,node,next,end,lag,rejected,lost\n");
         for of in &cluster.partitions {
             let number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
-            let Partition { stream, topic, partition, node, next, end, lag } = of;
+            let Partition { stream, topic, partition, node, next, end, lag, rejected, lost } = of;
             let node = node.as_deref().unwrap_or_default();
-            text += &format!(
-                "\"{stream}\",{topic},{partition},{node},{},{end},{}\n",
-                number(*next),
-                number(*lag)
-            );
+            let (next, lag) = (number(*next), number(*lag));
+            let (rejected, lost) = (number(*rejected), number(*lost));
+            text +=
+                &format!("\"{stream}\",{topic},{partition},{node},{next},{end},{lag},{rejected},{lost}\n");
         }
         table(&text, out)?;
         cluster.warnings.iter().try_for_each(|warning| writeln!(out, "warning: {warning}"))

@@ -22,6 +22,15 @@ pub struct ReleasedEvents {
     pub until: Millis,
 }
 
+/// The reason why a query is to end that this node computes from events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TooManyEvents {
+    /// It had more bytes in a second, or that waited, than one query may have.
+    OfQuery,
+    /// The events of all such queries that waited had more bytes than may be; those of this one had the most.
+    OfAll,
+}
+
 /// The events of one query.
 #[derive(Debug)]
 pub(crate) struct WaitingEvents {
@@ -29,7 +38,8 @@ pub(crate) struct WaitingEvents {
     in_order: bool,
     /// By time, partition and offset; those of one message by their order in it.
     waiting: BTreeMap<(Millis, u32, u64, u32), Bytes>,
-    bytes: u64,
+    /// The bytes that wait.
+    pub(crate) bytes: u64,
     /// All before this time were released.
     pub(crate) until: Millis,
     /// The latest time that was released.
@@ -38,7 +48,7 @@ pub(crate) struct WaitingEvents {
     /// The bytes that may come now, and the time of the last event.
     allowed: (u64, Millis),
     /// There were more than may be.
-    pub(crate) is_over: bool,
+    pub(crate) too_many: Option<TooManyEvents>,
 }
 
 impl WaitingEvents {
@@ -51,14 +61,14 @@ impl WaitingEvents {
             latest: begins,
             bytes_per_second,
             allowed: (bytes_per_second.saturating_mul(BURST), begins),
-            is_over: false,
+            too_many: None,
         }
     }
 
     /// Takes events of a partition. Returns the end of those that come too late.
     pub(crate) fn push(&mut self, partition: u32, first: u64, rows: &RowChunk) -> Option<Millis> {
         let mut late = None;
-        if self.is_over {
+        if self.too_many.is_some() {
             return late;
         }
         let mut before = (u64::MAX, 0);
@@ -72,7 +82,7 @@ impl WaitingEvents {
             }
             self.bytes += event.len() as u64;
             if self.bytes > self.bytes_per_second.saturating_mul(BURST) {
-                self.end();
+                self.end(TooManyEvents::OfQuery);
                 return late;
             }
             self.waiting.insert((time, partition, offset, before.1), event);
@@ -80,8 +90,9 @@ impl WaitingEvents {
         late
     }
 
-    fn end(&mut self) {
-        self.is_over = true;
+    /// Drops all, and takes no more.
+    pub(crate) fn end(&mut self, why: TooManyEvents) {
+        self.too_many = Some(why);
         self.waiting.clear();
         self.bytes = 0;
     }
@@ -93,7 +104,7 @@ impl WaitingEvents {
 
     /// The partitions are done up to a time: takes out the events before it.
     pub(crate) fn release(&mut self, query: QueryNumber, until: Millis) -> Option<ReleasedEvents> {
-        if self.is_over {
+        if self.too_many.is_some() {
             return None;
         }
         let is_later = until > self.until;
@@ -115,7 +126,7 @@ impl WaitingEvents {
             match allowed.checked_sub(event.len() as u64) {
                 Some(left) => self.allowed = (left, *time),
                 None => {
-                    self.end();
+                    self.end(TooManyEvents::OfQuery);
                     return None;
                 }
             }

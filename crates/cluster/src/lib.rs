@@ -30,7 +30,7 @@ mod worker;
 
 use std::sync::Arc;
 
-pub use events::ReleasedEvents;
+pub use events::{ReleasedEvents, TooManyEvents};
 pub use node::{NodeDescription, NotARole, Role, Roles};
 pub use query::{DistributedQuery, NotDistributed, OperatorKey, events_of};
 pub use server::{Accepted, Completeness, Server, ServerLimits};

@@ -39,7 +39,7 @@ pub(crate) struct Partition {
     /// Events are seen from this time on.
     pub(crate) from: Millis,
     kept: VecDeque<Batch>,
-    kept_bytes: usize,
+    pub(crate) kept_bytes: usize,
     /// All events from this time on are kept.
     pub(crate) kept_from: Millis,
     work: BTreeMap<OperatorNumber, Work>,
@@ -288,6 +288,11 @@ impl Partition {
     fn keep(&mut self, batch: Batch, limits: &WorkerLimits) {
         self.kept_bytes += batch.events.event_bytes();
         self.kept.push_back(batch);
+        self.drop_old(limits);
+    }
+
+    /// Keeps no more events than the limits say.
+    pub(crate) fn drop_old(&mut self, limits: &WorkerLimits) {
         let horizon = self.time.saturating_sub_unsigned(limits.kept_ms);
         while let Some(oldest) = self.kept.front() {
             let is_old = oldest.times.last().is_none_or(|last| *last < horizon);

@@ -12,7 +12,7 @@ use swiftwater_live::{Groups, Partial, RowChunk, Series, StandingQuery};
 
 use crate::{
     Counts, DistributedQuery, Mark, NodeName, OperatorKey, Output, QueryNumber, ReleasedEvents, Unit,
-    events::WaitingEvents,
+    events::{TooManyEvents, WaitingEvents},
     marks::{Behind, Done, Partition},
     query::OfEvents,
 };
@@ -31,6 +31,9 @@ pub struct ServerLimits {
     /// Bytes of events per second, by their messages' times, that a query may have if this node computes it from events. Four times as
     /// many may come at once, or wait.
     pub event_bytes_per_second: u64,
+    /// Bytes of events that wait for partitions, of all queries that this node computes from events. With more, the query with the most
+    /// is to end.
+    pub event_bytes_of_all: u64,
 }
 
 impl Default for ServerLimits {
@@ -39,6 +42,7 @@ impl Default for ServerLimits {
             wait_nanos: 1_000_000_000,
             unmarked_bytes_max: 256 << 20,
             event_bytes_per_second: 16 << 20,
+            event_bytes_of_all: 1 << 30,
         }
     }
 }
@@ -292,12 +296,29 @@ impl Server {
             }
             false
         });
+        self.end_largest();
     }
 
-    /// The events that queries of this node are to see next.
-    pub fn release(&mut self) -> Vec<ReleasedEvents> {
+    /// Ends the queries whose events have the most bytes, while those of all have more than may be.
+    fn end_largest(&mut self) {
+        loop {
+            let of_events = self.of_events.iter();
+            let sizes = of_events
+                .filter_map(|number| Some((self.queries.get(number)?.events.as_ref()?.bytes, *number)));
+            let (all, largest) =
+                sizes.fold((0, (0, 0)), |(all, largest), size| (all + size.0, largest.max(size)));
+            if all <= self.limits.event_bytes_of_all {
+                return;
+            }
+            let events = self.queries.get_mut(&largest.1).and_then(|served| served.events.as_mut());
+            events.into_iter().for_each(|events| events.end(TooManyEvents::OfAll));
+        }
+    }
+
+    /// The events that queries of this node are to see next, but for those that still take the ones before.
+    pub fn release(&mut self, is_busy: impl Fn(QueryNumber) -> bool) -> Vec<ReleasedEvents> {
         let mut released = Vec::new();
-        for number in &self.of_events {
+        for number in self.of_events.iter().filter(|number| !is_busy(**number)) {
             let Some(served) = self.queries.get_mut(number) else { continue };
             let waits = served.query.waits;
             let present = self.partitions.iter().filter(|partition| waits || !partition.is_missing);
@@ -316,13 +337,12 @@ impl Server {
         events.filter_map(WaitingEvents::first).min()
     }
 
-    /// The queries that this node computes and that had more events than may be: they lack some.
-    pub fn with_too_many(&self) -> impl Iterator<Item = QueryNumber> {
-        let has_too_many = |number: &&QueryNumber| {
-            let events = self.queries.get(number).and_then(|served| served.events.as_ref());
-            events.is_some_and(|events| events.is_over)
-        };
-        self.of_events.iter().filter(has_too_many).copied()
+    /// The queries that this node computes and that had more events than may be, with the reason: they lack some.
+    pub fn with_too_many(&self) -> impl Iterator<Item = (QueryNumber, TooManyEvents)> {
+        self.of_events.iter().filter_map(|number| {
+            let events = self.queries.get(number)?.events.as_ref()?;
+            Some((*number, events.too_many?))
+        })
     }
 
     /// True if a query waits for all partitions.
@@ -539,7 +559,12 @@ impl Server {
             time >= end && from.is_none_or(|from| *from <= start)
         };
         let nodes = |partitions: &mut dyn Iterator<Item = &Partition>| {
-            partitions.filter_map(|partition| partition.node.as_ref()).collect::<BTreeSet<_>>().len()
+            let names = partitions.filter_map(|partition| partition.node.as_deref());
+            // A node has several readers, each of which adds a part to its name.
+            names
+                .map(|name| name.rsplit_once('/').map_or(name, |(node, _)| node))
+                .collect::<BTreeSet<_>>()
+                .len()
         };
         let all = || self.partitions.iter().enumerate();
         Completeness {

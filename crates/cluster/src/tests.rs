@@ -94,6 +94,8 @@ struct Cluster {
     nanos: u64,
     /// The brokers' clock.
     now: Millis,
+    /// Nothing new happens.
+    is_last: bool,
 }
 
 impl Cluster {
@@ -111,6 +113,7 @@ impl Cluster {
             kept_ms,
             nanos: 0,
             now: 1000,
+            is_last: false,
         };
         for _ in 0..nodes {
             let node = cluster.fresh();
@@ -283,7 +286,11 @@ impl Cluster {
     }
 
     fn close(&mut self) {
-        for released in self.servers.iter_mut().flat_map(Server::release) {
+        // Some still take the events before.
+        let turn = self.now.unsigned_abs();
+        let is_last = self.is_last;
+        let is_busy = |number: QueryNumber| !is_last && (turn + number).is_multiple_of(3);
+        for released in self.servers.iter_mut().flat_map(|server| server.release(is_busy)) {
             let served = self.served.get_mut(&released.query).unwrap();
             let times: Vec<Millis> = released.events.iter().map(|(time, _)| *time).collect();
             assert!(
@@ -434,6 +441,7 @@ fn run(nodes: usize, steps: Vec<Step>, faults: bool) {
         }
     }
     // All that is left arrives, and the time goes on.
+    cluster.is_last = true;
     cluster.now += 1000;
     let now = cluster.now;
     for _ in 0..2 {
@@ -700,4 +708,46 @@ fn a_worker_sends_no_more_records_than_a_limit_needs() {
     assert_eq!(sent(&mut worker, 2300, 2400).len(), 100);
     worker.remove_query(4);
     assert!(sent(&mut worker, 2400, 2500).is_empty());
+}
+
+#[test]
+fn partitions_share_the_bytes_of_kept_events() {
+    let limits = WorkerLimits { kept_bytes_of_all: 20_000, ..WorkerLimits::default() };
+    let mut worker = Worker::new(limits);
+    for partition in 0..4 {
+        worker.start(partition, FIRST);
+        for first in (0..1000).step_by(10) {
+            let messages: Vec<Message> = (first..first + 10).map(|time| (time, 1, 1)).collect();
+            worker.take(partition, batch(&messages, first as u64), 0);
+        }
+    }
+    let kept: Vec<usize> = worker.kept_bytes().collect();
+    assert!(kept.iter().all(|bytes| (4_000..=5_000).contains(bytes)), "{kept:?}");
+    // Those of a partition without more events are too old some time.
+    worker.advance(0, 1000, 10_000);
+    assert_eq!(worker.kept_bytes().next(), Some(0));
+}
+
+#[test]
+fn the_largest_query_ends_when_the_events_of_all_are_too_many() {
+    let text = |least: i64| format!("SELECT LAST(v) AS v FROM STREAM(60000, TIME) WHERE v >= {least}");
+    let mut server = Server::new(ServerLimits { event_bytes_of_all: 3_000, ..ServerLimits::default() }, 2);
+    let mut worker = Worker::new(WorkerLimits::default());
+    worker.start(0, FIRST);
+    for (number, least) in [(0, 90), (1, 0)] {
+        server.add(distributed(number, 0, &text(least)));
+        worker.add_query(distributed(number, 0, &text(least)), SERVERS[0].into(), 0);
+    }
+    let messages: Vec<Message> = (0..100).map(|n| (n, 1, n)).collect();
+    let mut next = 0;
+    let mut send = |server: &mut Server| {
+        worker.take(0, batch(&messages, next), 0);
+        next += 100;
+        worker.flush().into_iter().for_each(|(_, unit)| drop(server.accept(&"node".into(), unit)));
+        server.with_too_many().collect::<Vec<_>>()
+    };
+    assert_eq!(send(&mut server), []);
+    assert_eq!(send(&mut server), [(1, TooManyEvents::OfAll)]);
+    // The other goes on.
+    assert_eq!(send(&mut server).len(), 1);
 }

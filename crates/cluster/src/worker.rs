@@ -23,6 +23,8 @@ pub struct WorkerLimits {
     pub kept_ms: u64,
     /// Bytes of events that are kept of each partition.
     pub kept_bytes: usize,
+    /// Bytes of events that are kept of all partitions together: each has an equal share at most.
+    pub kept_bytes_of_all: usize,
     /// Bytes of one query's records of one batch; with more, they are cut.
     pub record_bytes_max: usize,
     /// Bytes of a unit, about; what is more goes into further ones.
@@ -36,6 +38,7 @@ impl Default for WorkerLimits {
         WorkerLimits {
             kept_ms: 2_000,
             kept_bytes: 8 << 20,
+            kept_bytes_of_all: 256 << 20,
             record_bytes_max: 4 << 20,
             unit_bytes_max: 512 << 10,
             resume_ms_max: 60_000,
@@ -160,6 +163,12 @@ impl Worker {
     /// The number of operators that compute them.
     pub fn operator_count(&self) -> usize {
         self.operators.len()
+    }
+
+    /// The bytes of events that are kept of each partition.
+    #[cfg(test)]
+    pub(crate) fn kept_bytes(&self) -> impl Iterator<Item = usize> {
+        self.partitions.values().map(|partition| partition.kept_bytes)
     }
 
     /// The earliest time at which one of its queries begins.
@@ -308,6 +317,14 @@ impl Worker {
             state.late.entry(NodeName::clone(server)).or_default().push((*query, Millis::MAX));
         }
         self.partitions.insert(partition, state);
+        let limits = self.limits_of_each();
+        self.partitions.values_mut().for_each(|partition| partition.drop_old(&limits));
+    }
+
+    /// The limits, with the share of each partition.
+    fn limits_of_each(&self) -> WorkerLimits {
+        let share = self.limits.kept_bytes_of_all / self.partitions.len().max(1);
+        WorkerLimits { kept_bytes: self.limits.kept_bytes.min(share), ..self.limits }
     }
 
     /// Reads a partition no more; another worker does.
@@ -318,18 +335,21 @@ impl Worker {
     /// Takes the next events of a partition. `read_micros` is now, in microseconds since 1970, for the times that records tell.
     pub fn take(&mut self, partition: u32, batch: Batch, read_micros: i64) {
         self.settle();
+        let limits = self.limits_of_each();
         let Some(state) = self.partitions.get_mut(&partition) else { return };
         for part in batch.parts(self.limits.record_bytes_max) {
-            state.take(part, &self.index, &self.operators, &self.limits, read_micros);
+            state.take(part, &self.index, &self.operators, &limits, read_micros);
         }
     }
 
     /// No event of a partition that is before `next` or is yet to come is before this time.
     pub fn advance(&mut self, partition: u32, next: u64, time: Millis) {
         self.settle();
+        let limits = self.limits_of_each();
         if let Some(state) = self.partitions.get_mut(&partition) {
             state.next = state.next.max(next);
             state.time = state.time.max(time);
+            state.drop_old(&limits);
         }
     }
 

@@ -63,7 +63,9 @@ pub(crate) async fn node_of(kafka: &FakeKafka, name: &str, roles: &[Role], schem
         cluster: Some(cluster),
         ..quick(dir.path())
     };
-    let config = EngineConfig { shards: 1, ..EngineConfig::default() };
+    // Some nodes have several readers of a stream.
+    let shards = if name == "b" { 3 } else { 1 };
+    let config = EngineConfig { shards, ..EngineConfig::default() };
     Node { engine: open_when_free(config, history, Arc::new(SystemClock::new())).await, _dir: dir }
 }
 

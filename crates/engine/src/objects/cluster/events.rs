@@ -1,51 +1,89 @@
 //! Feeds the queries that this node computes with the events that workers send: each is on a stream of its own, whose time is that of the
 //! events' messages.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
-use swiftwater_cluster::ReleasedEvents;
-use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Millis, Offset, check_block};
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use swiftwater_cluster::{QueryNumber, ReleasedEvents, TooManyEvents};
+use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Millis, Offset, StreamName, check_block};
 use swiftwater_runtime::parts::Stream;
 
 use super::{Cluster, serving::Serving};
 use crate::{durable::fed_stream::advance_fed, shared::Shared};
 
+/// The feeding of queries under way. Each goes on alone, so that one which takes long holds up no other.
+#[derive(Default)]
+pub(super) struct Feeds {
+    under_way: FuturesUnordered<BoxFuture<'static, (StreamName, QueryNumber)>>,
+    busy: BTreeSet<(StreamName, QueryNumber)>,
+}
+
+impl Feeds {
+    /// Waits until a query has taken its events, without end if none has any.
+    pub(super) async fn next(&mut self) {
+        match self.under_way.next().await {
+            Some(of) => drop(self.busy.remove(&of)),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until all have taken their events.
+    pub(super) async fn finish(&mut self) {
+        while !self.busy.is_empty() {
+            self.next().await;
+        }
+    }
+}
+
 impl Cluster {
     /// Feeds the queries of all streams with the events that are complete by now.
-    pub(super) async fn feed_streams(&self) {
-        for (_, stream) in self.all_streams() {
-            let Some(shared) = self.shared.upgrade() else { return };
-            stream.serving.feed(&shared).await;
+    pub(super) fn feed_streams(&self, feeds: &mut Feeds) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        for (name, stream) in self.all_streams() {
+            stream.serving.feed(&shared, &name, feeds);
         }
     }
 }
 
 impl Serving {
-    async fn feed(&self, shared: &Arc<Shared>) {
+    fn feed(&self, shared: &Arc<Shared>, name: &StreamName, feeds: &mut Feeds) {
         let (released, too_many) = {
             let mut served = self.state.served.lock();
-            let released = served.server.release();
-            let stream = |one: ReleasedEvents| {
-                Some((Arc::clone(&served.queries.get(&one.query)?.stream), one.events, one.until))
+            let released = served.server.release(|number| feeds.busy.contains(&(name.clone(), number)));
+            let of_query = |one: ReleasedEvents| {
+                let stream = Arc::clone(&served.queries.get(&one.query)?.stream);
+                Some((one.query, stream, one.events, one.until))
             };
-            let released: Vec<_> = released.into_iter().filter_map(stream).collect();
-            let too_many = served.server.with_too_many().filter_map(|number| served.queries.get(&number));
-            (released, too_many.map(|query| Arc::clone(&query.stream)).collect::<Vec<_>>())
+            let released: Vec<_> = released.into_iter().filter_map(of_query).collect();
+            let too_many = served.server.with_too_many();
+            let too_many = too_many
+                .filter_map(|(number, why)| Some((Arc::clone(&served.queries.get(&number)?.stream), why)));
+            (released, too_many.collect::<Vec<_>>())
         };
-        for stream in too_many {
-            let why = "the node that answers the query had more bytes of events than cluster.event_bytes_per_second allows: have WHERE select \
-                       fewer, or raise the setting";
+        for (stream, why) in too_many {
+            let why = match why {
+                TooManyEvents::OfQuery => {
+                    "the node that answers the query had more bytes of events than cluster.event_bytes_per_second allows: have WHERE \
+                     select fewer, or raise the setting"
+                }
+                TooManyEvents::OfAll => {
+                    "the node that answers the query had more than 1 GiB of events that wait for partitions which are behind, of all \
+                     queries that it computes from events; this query had the most: see SHOW PARTITIONS, or have WHERE select fewer"
+                }
+            };
             shared.fail_remote(&stream, None, why);
         }
-        for (stream, events, until) in released {
-            match feed(shared, &stream, events, until).await {
-                Ok(()) => {}
-                Err(NotFed::Closed) => return,
-                Err(NotFed::Unreadable) => {
+        for (query, stream, events, until) in released {
+            let of = (name.clone(), query);
+            feeds.busy.insert(of.clone());
+            let shared = Arc::clone(shared);
+            feeds.under_way.push(Box::pin(async move {
+                if let Err(NotFed::Unreadable) = feed(&shared, &stream, events, until).await {
                     shared.fail_remote(&stream, None, "an event that another node sent cannot be read");
                 }
-            }
+                of
+            }));
         }
     }
 }

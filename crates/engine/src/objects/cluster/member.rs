@@ -7,18 +7,15 @@ use swiftwater_kafka::{
     GroupEvent, GroupMember, KafkaError, MemberOptions, OffsetAt, TopicId, TopicPartition,
 };
 use tokio::{
-    sync::{oneshot, watch},
+    sync::watch,
     time::{MissedTickBehavior, interval},
 };
 
-use super::{Cluster, positions::place_of, reader::Order};
+use super::{Cluster, positions::place_of};
 use crate::durable::history::History;
 
 /// The time between two commits of the places where successors begin.
 const COMMIT: Duration = Duration::from_secs(1);
-
-/// The time that a reader has to send what it has read before its partitions go to another node.
-const RELEASE: Duration = Duration::from_secs(5);
 
 impl Cluster {
     /// Takes part in the group, without end.
@@ -128,8 +125,7 @@ impl Cluster {
         }
         for (topic, partitions) in orders {
             for stream in self.streams_of(topic) {
-                // A reader that has ended has no stream any more.
-                let _ = stream.orders.send(Order::Read(partitions.clone())).await;
+                stream.readers.read(&partitions).await;
             }
         }
         Ok(())
@@ -138,12 +134,7 @@ impl Cluster {
     async fn release(&self, partitions: &[TopicPartition]) {
         for (topic, partitions) in by_topic(partitions) {
             for stream in self.streams_of(topic) {
-                let (done, released) = oneshot::channel();
-                let order = Order::Release(partitions.clone(), done);
-                if stream.orders.send(order).await.is_ok() {
-                    // Its successor begins where the last unit was acknowledged.
-                    let _ = tokio::time::timeout(RELEASE, released).await;
-                }
+                stream.readers.release(&partitions).await;
             }
         }
     }
@@ -152,7 +143,7 @@ impl Cluster {
         self.forget(partitions);
         for (topic, partitions) in by_topic(partitions) {
             for stream in self.streams_of(topic) {
-                let _ = stream.orders.send(Order::Lose(partitions.clone())).await;
+                stream.readers.lose(&partitions).await;
             }
         }
     }

@@ -19,16 +19,18 @@ mod produce;
 mod queries;
 mod query_text;
 mod reader;
+mod readers;
 mod serving;
 mod submit;
 mod topics;
+mod units;
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Weak, atomic::AtomicU32},
 };
 
-use swiftwater_cluster::{NodeName, Place, QueryNumber};
+use swiftwater_cluster::{NodeName, Place};
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_kafka::{OffsetAt, Producer, TopicId};
 use swiftwater_lang::{
@@ -37,7 +39,7 @@ use swiftwater_lang::{
     parse_kept_ddl,
 };
 use swiftwater_runtime::lock_order::OrderedMutex;
-use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, OnceCell, Semaphore, oneshot, watch};
 
 use crate::{
     EngineError,
@@ -51,8 +53,9 @@ use crate::{
 use positions::{PartitionName, Positions};
 use produce::ProduceQueue;
 use queries::Queries;
-use reader::Order;
+use readers::Readers;
 use serving::Serving;
+use submit::ReadBack;
 use topics::Topics;
 
 /// A node of a cluster.
@@ -67,10 +70,12 @@ pub(crate) struct Cluster {
     /// The queries of the cluster.
     queries: OrderedMutex<Queries>,
     /// Queries of this node that were written, by their keys, until they are read back.
-    written: OrderedMutex<HashMap<String, oneshot::Sender<(QueryNumber, Millis)>>>,
+    written: OrderedMutex<HashMap<String, oneshot::Sender<ReadBack>>>,
     /// All messages of `.objects` and of `.queries` before these offsets were read.
     objects_read: watch::Sender<u64>,
     queries_read: watch::Sender<u64>,
+    /// All units for this node before this offset were taken; none before it has begun to read them.
+    units_read: watch::Sender<Option<u64>>,
     /// Streams were created or dropped.
     changed: Notify,
     positions: Positions,
@@ -80,6 +85,9 @@ pub(crate) struct Cluster {
     owned: OrderedMutex<BTreeMap<PartitionName, Option<Place>>>,
     /// The partitions of the topic of units, once the topics of the cluster are known to exist.
     made: OnceCell<u32>,
+    /// The keys of queries that have ended here, and that are to be ended on all nodes.
+    ended: OrderedMutex<Vec<String>>,
+    has_ended: Notify,
     /// Streams that were dropped, until their queries have ended.
     dropped: OrderedMutex<Vec<Arc<ClusterStream>>>,
     /// This node takes no more work.
@@ -99,7 +107,7 @@ pub(crate) struct ClusterStream {
     serving: Arc<Serving>,
     /// The partitions of its topic, as last looked up.
     partitions: AtomicU32,
-    orders: mpsc::Sender<Order>,
+    readers: Readers,
     /// The topic as it was first looked up: one that is made again is another.
     topic_id: OrderedMutex<Option<TopicId>>,
     /// The events that clients send, if the stream takes any.
@@ -212,11 +220,14 @@ impl Cluster {
             written: OrderedMutex::default(),
             objects_read: watch::Sender::new(0),
             queries_read: watch::Sender::new(0),
+            units_read: watch::Sender::new(None),
             changed: Notify::new(),
             positions: Positions::default(),
             writer: tokio::sync::Mutex::default(),
             owned: OrderedMutex::default(),
             made: OnceCell::new(),
+            ended: OrderedMutex::default(),
+            has_ended: Notify::new(),
             dropped: OrderedMutex::default(),
             draining: watch::Sender::new(false),
             config,
@@ -228,6 +239,7 @@ impl Cluster {
         run("the streams of the cluster", |cluster, history| Box::pin(cluster.read_objects(history)));
         run("the queries of the cluster", |cluster, history| Box::pin(cluster.read_queries(history)));
         run("the units of workers", |cluster, history| Box::pin(cluster.serve(history)));
+        run("the ends of queries", |cluster, history| Box::pin(cluster.write_ends(history)));
         run("the queries of nodes that are gone", |cluster, history| Box::pin(cluster.sweep(history)));
         run("the membership in the cluster", |cluster, history| Box::pin(cluster.join(history)));
         run("the description of this node", |cluster, history| Box::pin(cluster.join_nodes(history)));
@@ -395,7 +407,8 @@ impl Cluster {
                 return;
             }
         };
-        let (orders, inbox) = mpsc::channel(reader::ORDERS_MAX);
+        let cores = self.shared.upgrade().map_or(1, |shared| shared.config.shards);
+        let (readers, inboxes) = Readers::new(cores);
         let topic: Box<str> = source.topic.as_ref().into();
         let serving = Serving::new(name.clone(), topic.clone(), &self.config);
         let stream = Arc::new(ClusterStream {
@@ -406,10 +419,12 @@ impl Cluster {
             serving,
             topic_id: OrderedMutex::default(),
             partitions: AtomicU32::new(0),
-            orders,
+            readers,
         });
         self.streams.lock().insert(name, Arc::clone(&stream));
-        self.read_stream(history, &stream, inbox);
+        for (reader, orders) in inboxes.into_iter().enumerate() {
+            self.read_stream(history, &stream, (reader, orders));
+        }
         self.changed.notify_one();
     }
 }

@@ -101,6 +101,6 @@ impl Cluster {
                 }
             }
         }
-        self.end(ended).await;
+        self.end(&ended).await;
     }
 }

@@ -22,7 +22,14 @@ pub(super) struct Queries {
 #[derive(Debug, Default)]
 struct OfStream {
     standing: BTreeMap<QueryNumber, Arc<ClusterQuery>>,
-    /// All with lower numbers were given to the stream's reader.
+    /// By the number of each reader.
+    readers: BTreeMap<usize, OfReader>,
+}
+
+/// The queries over a stream as a reader of it knows them.
+#[derive(Debug, Default)]
+struct OfReader {
+    /// All with lower numbers were given to it.
     given: QueryNumber,
     /// Those among them that have ended since.
     ended: Vec<QueryNumber>,
@@ -48,8 +55,8 @@ impl Queries {
         let (stream, number) = self.numbers.remove(key)?;
         if let Some(of_stream) = self.streams.get_mut(&stream) {
             of_stream.standing.remove(&number);
-            if number < of_stream.given {
-                of_stream.ended.push(number);
+            for reader in of_stream.readers.values_mut().filter(|reader| number < reader.given) {
+                reader.ended.push(number);
             }
         }
         Some(stream)
@@ -71,16 +78,17 @@ impl Queries {
         self.streams.values().flat_map(|of_stream| of_stream.standing.values()).map(|query| &**query)
     }
 
-    /// The changes for the reader of a stream that was given all with lower numbers than `from` before: a new reader, nothing.
-    pub(super) fn changes(&mut self, stream: &str, from: QueryNumber) -> Changes {
+    /// The changes for a reader of a stream that was given all with lower numbers than `from` before: a new reader, nothing.
+    pub(super) fn changes(&mut self, stream: &str, (reader, from): (usize, QueryNumber)) -> Changes {
         let Some(of_stream) = self.streams.get_mut(stream) else { return Changes::default() };
-        let mut ended = std::mem::take(&mut of_stream.ended);
+        let of_reader = of_stream.readers.entry(reader).or_default();
+        let mut ended = std::mem::take(&mut of_reader.ended);
         if from == 0 {
             ended.clear();
         }
         let new = of_stream.standing.range(from..).map(|(number, query)| (*number, Arc::clone(query)));
         let new: Vec<_> = new.collect();
-        of_stream.given = new.last().map_or(from, |(last, _)| last + 1);
+        of_reader.given = new.last().map_or(from, |(last, _)| last + 1);
         Changes { new, ended }
     }
 }
@@ -117,19 +125,22 @@ mod tests {
         queries.add(3, query("s", "a"));
         queries.add(4, query("t", "b"));
         queries.add(7, query("s", "c"));
-        assert_eq!(numbers(queries.changes("s", 0)), (vec![3, 7], vec![]));
-        assert_eq!(numbers(queries.changes("s", 8)), (vec![], vec![]));
+        assert_eq!(numbers(queries.changes("s", (0, 0))), (vec![3, 7], vec![]));
+        assert_eq!(numbers(queries.changes("s", (0, 8))), (vec![], vec![]));
         queries.add(9, query("s", "d"));
         assert_eq!(queries.end("a").as_deref(), Some("s"));
         // It ended before the reader has heard of it.
         queries.end("d");
         queries.add(11, query("s", "e"));
-        assert_eq!(numbers(queries.changes("s", 8)), (vec![11], vec![3]));
+        assert_eq!(numbers(queries.changes("s", (0, 8))), (vec![11], vec![3]));
         assert_eq!(queries.end("a"), None);
+        // Another reader of the stream that begins now.
+        assert_eq!(numbers(queries.changes("s", (1, 0))), (vec![7, 11], vec![]));
         // A reader that begins anew needs no ends.
         queries.end("c");
-        assert_eq!(numbers(queries.changes("s", 0)), (vec![11], vec![]));
+        assert_eq!(numbers(queries.changes("s", (0, 0))), (vec![11], vec![]));
+        assert_eq!(numbers(queries.changes("s", (1, 12))), (vec![], vec![7]));
         assert_eq!(queries.all().count(), 2);
-        assert_eq!(numbers(queries.changes("other", 0)), (vec![], vec![]));
+        assert_eq!(numbers(queries.changes("other", (0, 0))), (vec![], vec![]));
     }
 }

@@ -14,11 +14,12 @@ use swiftwater_cluster::{NodeName, Place, QueryNumber, Unit, Worker, WorkerLimit
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_kafka::{
     Consumer, ConsumerOptions, Fetched, Isolation, KafkaError, KafkaErrorKind, OffsetAt, Producer, SendError,
+    TopicId,
 };
 use swiftwater_lang::ddl::KafkaIsolation;
 use swiftwater_runtime::parts::count_panic;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::mpsc,
     time::{MissedTickBehavior, interval},
 };
 
@@ -26,6 +27,7 @@ use super::{
     Cluster, ClusterStream,
     positions::{PartitionName, Position},
     query_text::computed,
+    readers::Order,
     topics::{message, partition_of},
 };
 use crate::{
@@ -33,9 +35,6 @@ use crate::{
     objects::kafka_schemas::Schemas,
     supervisor::TaskKind,
 };
-
-/// Orders that wait for a reader.
-pub(super) const ORDERS_MAX: usize = 64;
 
 /// Batches of the consumer that are taken before a unit is sent.
 const BATCHES_MAX: usize = 64;
@@ -55,22 +54,15 @@ const IDLE_MARGIN_MS: Millis = 100;
 /// A partition is read again from so many milliseconds back at most.
 const RESUME_MS_MAX: u64 = 60_000;
 
-/// An order to a reader.
-#[derive(Debug)]
-pub(super) enum Order {
-    /// Partitions are assigned to this node, each with the place that was committed for it.
-    Read(Vec<(u32, Option<Place>)>),
-    /// Partitions go to another node: what was read is sent, and then answered.
-    Release(Vec<u32>, oneshot::Sender<()>),
-    /// Partitions may be another node's already.
-    Lose(Vec<u32>),
-}
-
 /// A reader from its start to its next failure.
 struct Reader<'c> {
     cluster: &'c Cluster,
+    /// Its number among those of the stream.
+    number: usize,
     name: &'c StreamName,
     stream: &'c ClusterStream,
+    /// The topic that it reads.
+    topic_id: Option<TopicId>,
     worker: Worker,
     /// This run's own name: units of an earlier run that were not marked do not count.
     node: NodeName,
@@ -89,25 +81,40 @@ struct Reader<'c> {
 }
 
 impl Cluster {
-    /// Starts the reader of a stream, which ends with the stream.
+    /// Starts a reader of a stream, which ends with the stream. The first one reads from the start, the others when they have partitions.
     pub(super) fn read_stream(
         self: &Arc<Self>,
         history: &Arc<History>,
         stream: &Arc<ClusterStream>,
-        mut orders: mpsc::Receiver<Order>,
+        (number, mut orders): (usize, mpsc::Receiver<Order>),
     ) {
         let (cluster, stream, mut stop) = (Arc::clone(self), Arc::downgrade(stream), history.closing());
         history.supervisor.spawn(TaskKind::Reader, async move {
             let mut retry = Cluster::retry();
             let mut runs = 0_u64;
             loop {
-                let Some(stream) = stream.upgrade() else { return };
+                let Some(stream_now) = stream.upgrade() else { return };
+                if number > 0 && cluster.owned_of(&stream_now, number).is_empty() {
+                    drop(stream_now);
+                    let order = tokio::select! {
+                        order = orders.recv() => order,
+                        () = stop.received() => return,
+                    };
+                    match order {
+                        // Nothing was read of what it has no more; what it has is that of the node.
+                        Some(Order::Release(_, done)) => drop(done.send(())),
+                        Some(Order::Read(_) | Order::Lose(_)) => {}
+                        None => return,
+                    }
+                    continue;
+                }
+                let stream = stream_now;
                 let name = stream.create.name.clone();
                 runs += 1;
                 let began = cluster.nanos();
                 let work = async {
-                    let mut reader = Reader::begin(&cluster, &name, &stream, runs).await?;
-                    reader.read_partitions(cluster.owned_of(&stream.topic)).await?;
+                    let mut reader = Reader::begin(&cluster, (&name, &stream), (number, runs)).await?;
+                    reader.read_partitions(cluster.owned_of(&stream, number)).await?;
                     reader.run(&mut orders).await
                 };
                 let work = AssertUnwindSafe(work).catch_unwind();
@@ -134,13 +141,17 @@ impl Cluster {
         self.shared.upgrade().map_or(0, |shared| shared.clock.monotonic_nanos())
     }
 
-    /// The partitions of a topic that are this node's, each with the place behind which nothing is acknowledged.
-    fn owned_of(&self, topic: &str) -> BTreeMap<u32, Option<Place>> {
+    /// The partitions of this node that a reader of a stream has, each with the place behind which nothing is acknowledged.
+    fn owned_of(&self, stream: &ClusterStream, reader: usize) -> BTreeMap<u32, Option<Place>> {
         let acknowledged: BTreeMap<PartitionName, Position> = self.positions.all().into_iter().collect();
-        let owned = self.owned.lock();
-        let of_topic = owned.iter().filter(|((of, _), _)| **of == *topic);
-        of_topic
-            .map(|(name, place)| (name.1, acknowledged.get(name).map(|position| position.place).or(*place)))
+        let owned: Vec<(PartitionName, Option<Place>)> = {
+            let owned = self.owned.lock();
+            let of_topic = owned.iter().filter(|((of, _), _)| *of == stream.topic);
+            of_topic.map(|(name, place)| (name.clone(), *place)).collect()
+        };
+        let of_reader = owned.into_iter().filter(|(name, _)| stream.readers.of(name.1) == reader);
+        of_reader
+            .map(|(name, place)| (name.1, acknowledged.get(&name).map(|position| position.place).or(place)))
             .collect()
     }
 }
@@ -148,9 +159,8 @@ impl Cluster {
 impl<'c> Reader<'c> {
     async fn begin(
         cluster: &'c Cluster,
-        name: &'c StreamName,
-        stream: &'c ClusterStream,
-        run: u64,
+        (name, stream): (&'c StreamName, &'c ClusterStream),
+        (number, run): (usize, u64),
     ) -> Result<Reader<'c>, KafkaError> {
         let partials = cluster.config.kafka.topic(&cluster.topics.partials).await?.partitions;
         let source = stream.create.source.as_ref();
@@ -160,16 +170,22 @@ impl<'c> Reader<'c> {
         };
         let schemas = cluster.schemas_of(&stream.create);
         let schemas = schemas.map_err(|why| KafkaError::new(KafkaErrorKind::Configuration, why))?;
-        let options = ConsumerOptions { isolation, group: cluster.topics.workers.clone() };
+        let options = ConsumerOptions {
+            isolation,
+            group: cluster.topics.workers.clone(),
+            shares: u32::try_from(stream.readers.count()).unwrap_or(u32::MAX),
+        };
         let consumer = cluster.config.kafka.consumer(&stream.topic, &options)?;
         let producer = cluster.producer_of(&[&cluster.topics.partials]).await?;
         let limits = WorkerLimits { resume_ms_max: RESUME_MS_MAX, ..WorkerLimits::default() };
         let mut reader = Reader {
             cluster,
+            number,
             name,
             stream,
+            topic_id: None,
             worker: Worker::new(limits),
-            node: format!("{}/{name}/{run}", cluster.me).into(),
+            node: format!("{}/{name}/{run}.{number}", cluster.me).into(),
             consumer,
             producer,
             schemas,
@@ -187,21 +203,36 @@ impl<'c> Reader<'c> {
     /// Looks up the partitions of the topic.
     async fn look_up_partitions(&mut self) -> Result<(), KafkaError> {
         let topic = self.cluster.config.kafka.topic(&self.stream.topic).await?;
+        // One of the readers finds another topic first.
         let before = self.stream.topic_id.lock().replace(topic.id);
         if before.is_some_and(|before| before != topic.id) {
-            let owned = self.cluster.owned_of(&self.stream.topic);
-            for partition in owned.keys() {
-                self.cluster.positions.remove(&self.stream.topic, *partition);
-                self.cluster.owned.lock().insert((self.stream.topic.clone(), *partition), None);
+            let mut partitions = Vec::new();
+            for ((of, partition), place) in self.cluster.owned.lock().iter_mut() {
+                if *of == self.stream.topic {
+                    *place = None;
+                    partitions.push(*partition);
+                }
             }
+            partitions.into_iter().for_each(|of| self.cluster.positions.remove(&self.stream.topic, of));
             if let Some(shared) = self.cluster.shared.upgrade() {
                 self.stream.serving.reset(&shared);
             }
-            let text = format!("topic `{}` was deleted and made again", self.stream.topic);
-            return Err(KafkaError::new(KafkaErrorKind::Other, text));
         }
+        self.topic_id.get_or_insert(topic.id);
+        self.check_topic()?;
         self.stream.partitions.store(topic.partitions, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Fails if a reader has found that the topic was made again.
+    fn check_topic(&self) -> Result<(), KafkaError> {
+        match *self.stream.topic_id.lock() == self.topic_id {
+            true => Ok(()),
+            false => {
+                let text = format!("topic `{}` was deleted and made again", self.stream.topic);
+                Err(KafkaError::new(KafkaErrorKind::Other, text))
+            }
+        }
     }
 
     async fn run(&mut self, orders: &mut mpsc::Receiver<Order>) -> Result<(), KafkaError> {
@@ -305,7 +336,7 @@ impl<'c> Reader<'c> {
 
     /// Takes up new queries, and forgets those that have ended.
     fn add_queries(&mut self) {
-        let (changes, next) = self.cluster.changes_of(self.name, self.learned);
+        let (changes, next) = self.cluster.changes_of(self.name, (self.number, self.learned));
         for ended in changes.ended {
             self.worker.remove_query(ended);
         }
@@ -363,6 +394,7 @@ impl<'c> Reader<'c> {
 
     /// Sends what there is, and remembers where successors begin, once the brokers have it.
     async fn send(&mut self) -> Result<(), KafkaError> {
+        self.check_topic()?;
         let units = run_blocking(usize::MAX, || self.worker.flush());
         let place = |of| Some((of, (self.worker.resume(of)?, self.worker.progress(of)?.0)));
         let places: Vec<_> = self.worker.partitions().filter_map(place).collect();

@@ -2,26 +2,22 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, OnceLock, atomic::Ordering},
-    time::Duration,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use swiftwater_cluster::{Accepted, DistributedQuery, NodeName, QueryNumber, Server, ServerLimits, Unit};
 use swiftwater_event::{Millis, StreamName};
-use swiftwater_kafka::{Fetched, KafkaError, Message, OffsetAt};
 use swiftwater_live::QueryStep;
 use swiftwater_runtime::{
     ClusterMeta,
     lock_order::OrderedMutex,
     parts::{Coverage, RemoteResult, Stream},
 };
-use tokio::time::{MissedTickBehavior, interval};
 
-use super::{Cluster, topics::partition_of};
-use crate::{config::ClusterConfig, durable::history::History, shared::Shared};
-
-/// The time between two looks at windows that wait, and at queries that have ended.
-const TICK: Duration = Duration::from_millis(50);
+use crate::{config::ClusterConfig, shared::Shared};
 
 /// A look that comes so long after the one before tells nothing of partitions that are behind: their units may not have been read.
 const TICKS_LATE_NANOS: u64 = 200_000_000;
@@ -37,7 +33,19 @@ pub(super) struct Serving {
     stream: Arc<Stream>,
     /// The stream of those whose windows wait for all partitions.
     patient: Arc<Stream>,
+    /// The queries that were read back, and that are not added yet.
+    begin_soon: Arc<AtomicUsize>,
     pub(super) state: Arc<State>,
+}
+
+/// A query that is about to be added: the units of its stream wait for it.
+#[derive(Debug)]
+pub(super) struct BeginsSoon(Arc<AtomicUsize>);
+
+impl Drop for BeginsSoon {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// The state by which each emit says which partitions it has.
@@ -173,7 +181,13 @@ impl Serving {
             Arc::new(Stream::remote(name.clone(), coverage))
         };
         let (stream, patient) = (stream(), stream());
-        Arc::new(Serving { name, stream, patient, state })
+        Arc::new(Serving { name, stream, patient, begin_soon: Arc::default(), state })
+    }
+
+    /// Lets units wait for a query that workers may know already.
+    pub(super) fn begins_soon(&self) -> BeginsSoon {
+        self.begin_soon.fetch_add(1, Ordering::AcqRel);
+        BeginsSoon(Arc::clone(&self.begin_soon))
     }
 
     /// Serves a query, which is to stand soon on the stream that this returns: if the node computes it from events, on one of its own, of
@@ -238,7 +252,7 @@ impl Serving {
     }
 
     /// Ends all queries.
-    fn fail_all(&self, shared: &Shared, why: &str) {
+    pub(super) fn fail_all(&self, shared: &Shared, why: &str) {
         for stream in self.streams() {
             shared.fail_remote(&stream, None, why);
         }
@@ -266,14 +280,17 @@ impl Serving {
     }
 
     /// True if a query was read back that does not stand yet.
-    fn waits_for_begin(&self) -> bool {
+    pub(super) fn waits_for_begin(&self) -> bool {
+        if self.begin_soon.load(Ordering::Acquire) > 0 {
+            return true;
+        }
         let mut served = self.state.served.lock();
         served.look_for_begun();
         !served.waiting.is_empty()
     }
 
     /// Takes a unit: passes on the results, and closes what is over.
-    fn accept(&self, shared: &Shared, node: &NodeName, unit: Unit) {
+    pub(super) fn accept(&self, shared: &Shared, node: &NodeName, unit: Unit) {
         let (patient, others): (Vec<_>, Vec<_>) = {
             let mut served = self.state.served.lock();
             let accepted = served.server.accept(node, unit);
@@ -305,7 +322,7 @@ impl Serving {
     }
 
     /// Closes windows that waited long enough, and returns the keys of the queries that have ended.
-    fn tick(&self, shared: &Shared) -> Vec<String> {
+    pub(super) fn tick(&self, shared: &Shared) -> Vec<String> {
         let nanos = shared.clock.monotonic_nanos();
         let streams = self.streams();
         {
@@ -368,113 +385,4 @@ fn result(number: u64, accepted: Accepted) -> RemoteResult {
         ..QueryStep::nothing(number)
     };
     RemoteResult { step, slices: slices.into_iter().map(|(slice, _)| slice).collect() }
-}
-
-impl Cluster {
-    /// Takes the units that are sent to this node, and ends queries everywhere that have ended here.
-    pub(super) async fn serve(self: Arc<Self>, history: Arc<History>) {
-        let mut stop = history.closing();
-        let mut retry = Cluster::retry();
-        loop {
-            let served = tokio::select! {
-                served = self.try_serve() => served,
-                () = stop.received() => return,
-            };
-            if let Err(error) = served {
-                self.rest("the units of workers are not read at present", &error, &mut retry).await;
-            }
-        }
-    }
-
-    async fn try_serve(&self) -> Result<(), KafkaError> {
-        let partials = self.ensure_topics().await;
-        let partition = partition_of(&self.me, partials);
-        let mut consumer = self.read_from(&self.topics.partials, partition, OffsetAt::Latest).await?;
-        let mut tick = interval(TICK);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                fetched = consumer.next() => match fetched {
-                    Fetched::Messages(batch) => {
-                        for message in batch.messages() {
-                            self.take_unit(&message).await;
-                        }
-                        self.feed_streams().await;
-                    }
-                    Fetched::End { .. } => {}
-                    Fetched::Gap { first, .. } => consumer.assign(partition, first),
-                    Fetched::Waiting { error, .. } => {
-                        tracing::warn!(%error, hint = error.hint(), "the units of workers are not read at present");
-                    }
-                    Fetched::Failed(error) => return Err(error),
-                },
-                _ = tick.tick() => {
-                    self.tick_streams().await?;
-                    self.feed_streams().await;
-                }
-            }
-        }
-    }
-
-    async fn take_unit(&self, message: &Message<'_>) {
-        let header = |wanted: &str| {
-            let mut headers = message.headers();
-            headers
-                .find(|(name, _)| *name == wanted.as_bytes())
-                .and_then(|(_, value)| std::str::from_utf8(value?).ok())
-        };
-        let (Some(value), Some(name), Some(node)) = (message.value(), header("stream"), header("node"))
-        else {
-            return;
-        };
-        if message.key() != Some(self.me.as_bytes()) {
-            return;
-        }
-        let Some(stream) = StreamName::new(name).ok().and_then(|name| self.stream(&name)) else { return };
-        let unit = match Unit::decode(bytes::Bytes::copy_from_slice(value)) {
-            Ok(unit) => unit,
-            Err(error) => {
-                tracing::error!(node, %error, "results of a worker cannot be read");
-                return;
-            }
-        };
-        // Results of a query that is about to begin here.
-        while stream.serving.waits_for_begin() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            if let Some(shared) = self.shared.upgrade() {
-                self.end(stream.serving.tick(&shared)).await;
-            }
-        }
-        if let Some(shared) = self.shared.upgrade() {
-            stream.serving.accept(&shared, &node.into(), unit);
-        }
-    }
-
-    async fn tick_streams(&self) -> Result<(), KafkaError> {
-        let dropped = std::mem::take(&mut *self.dropped.lock());
-        for stream in dropped {
-            let Some(shared) = self.shared.upgrade() else { return Ok(()) };
-            stream.serving.fail_all(&shared, "the stream was dropped");
-            let ended = stream.serving.tick(&shared);
-            drop(shared);
-            self.end(ended).await;
-        }
-        for (_, stream) in self.all_streams() {
-            let Some(shared) = self.shared.upgrade() else { return Ok(()) };
-            stream.serving.set_partitions(stream.partitions.load(Ordering::Relaxed));
-            let ended = stream.serving.tick(&shared);
-            drop(shared);
-            self.end(ended).await;
-        }
-        Ok(())
-    }
-
-    /// Ends queries on all nodes.
-    pub(super) async fn end(&self, keys: Vec<String>) {
-        for key in keys {
-            if let Err(error) = self.write(&self.topics.queries, &key, None).await {
-                tracing::warn!(%error, key, "a query of the cluster is not ended on other nodes");
-            }
-        }
-    }
 }

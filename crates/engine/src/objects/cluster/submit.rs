@@ -13,6 +13,7 @@ use super::{
     queries::Changes,
     query_text::{form_of, options_of, served},
     refused,
+    serving::BeginsSoon,
     topics::READ_BACK,
     unavailable,
 };
@@ -22,6 +23,15 @@ use crate::{EngineError, durable::history::History, shared::Shared};
 struct Awaited<'c> {
     cluster: &'c Cluster,
     key: String,
+}
+
+/// A query of this node that was read back, and that it has not begun to serve.
+#[derive(Debug)]
+pub(super) struct ReadBack {
+    number: QueryNumber,
+    begins: Millis,
+    /// Units wait until it is dropped.
+    _begins_soon: BeginsSoon,
 }
 
 /// The reason why a query is not taken over.
@@ -84,6 +94,7 @@ impl Cluster {
         let ends = |begins: Millis| duration_ms.map(|ms| begins.saturating_add_unsigned(ms));
         let (sent, checked) = served(text, options, &plan, stream.schema(), now, ends(now))
             .map_err(|why| refused(format!("stream `{name}` is one of the cluster: {why}")))?;
+        self.units_are_read().await?;
         let operator = checked.operator;
         let key = id.to_string();
         let (reply, answer) = oneshot::channel();
@@ -109,11 +120,12 @@ impl Cluster {
             Ok(_) => tokio::time::timeout(READ_BACK, answer).await.ok().and_then(Result::ok),
             Err(error) => return Err(error),
         };
-        let Some((number, begins)) = read else {
+        let Some(ReadBack { number, begins, _begins_soon: begins_soon }) = read else {
             return Err(unavailable("the query was written, and could not be read back in time".to_owned()));
         };
         if !self.has_role(Role::Serve) {
             // It began to drain meanwhile. A query that nobody serves is ended.
+            drop(begins_soon);
             return Err(self.elsewhere(Role::Serve).await);
         }
         let mut query = checked.at(number, begins, ends(begins));
@@ -121,6 +133,7 @@ impl Cluster {
         let place = Arc::new(OnceLock::new());
         let of_node = (shared.config.shards, asked.is_detached);
         let on = stream.serving.add(query, key.clone(), Arc::clone(&place), of_node);
+        drop(begins_soon);
         // Another node may have taken it over, or a client ended it, since it was read back.
         if self.queries.lock().number_of(&key) != Some(number) {
             stream.serving.fail(&key, "the query has ended, or another node has taken it over", true);
@@ -137,6 +150,16 @@ impl Cluster {
         }
         stream.serving.set_partitions(partitions);
         Ok(())
+    }
+
+    /// Waits until this node reads the units for it: those that come before are not for its queries.
+    async fn units_are_read(&self) -> Result<(), EngineError> {
+        let mut read = self.units_read.subscribe();
+        let read = tokio::time::timeout(READ_BACK, read.wait_for(Option::is_some));
+        match read.await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(unavailable("this node does not read the results of the cluster yet".to_owned())),
+        }
     }
 
     /// Asks a detached query of a node that is gone again, under its id. It begins anew, and its end is the one that it had.
@@ -260,23 +283,29 @@ impl Cluster {
         if asked.server != *self.me {
             self.fail_query(&asked.stream, key, "another node has taken the query over", true);
         }
+        let stream = StreamName::new(&asked.stream).ok().and_then(|name| self.stream(&name));
         {
             let mut queries = self.queries.lock();
             // A node may have taken it over from another.
             queries.end(key);
             queries.add(number, ClusterQuery { key: key.to_owned(), begins, asked });
         }
-        if let Some(reply) = self.written.lock().remove(key) {
+        let reply = self.written.lock().remove(key);
+        if let (Some(reply), Some(stream)) = (reply, stream) {
             // The client may be gone: then nobody takes the query, and it is ended.
-            let _ = reply.send((number, begins));
+            let _ = reply.send(ReadBack { number, begins, _begins_soon: stream.serving.begins_soon() });
         }
     }
 
-    /// The changes of a stream's queries for its reader, which was given all with lower numbers than `from`; and the offset up to
+    /// The changes of a stream's queries for one of its readers, which was given all with lower numbers than `from`; and the offset up to
     /// which all are known.
-    pub(super) fn changes_of(&self, stream: &StreamName, from: QueryNumber) -> (Changes, QueryNumber) {
+    pub(super) fn changes_of(
+        &self,
+        stream: &StreamName,
+        (reader, from): (usize, QueryNumber),
+    ) -> (Changes, QueryNumber) {
         // Read first: the changes have at least those.
         let next = *self.queries_read.borrow();
-        (self.queries.lock().changes(stream.as_str(), from), next)
+        (self.queries.lock().changes(stream.as_str(), (reader, from)), next)
     }
 }

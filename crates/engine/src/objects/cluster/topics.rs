@@ -92,19 +92,28 @@ impl Cluster {
         ensure(kafka, &self.topics.partials, self.config.partials, &properties).await
     }
 
-    /// A consumer of one partition, from its beginning or from its end.
+    /// A consumer of one partition, from an offset on; or without one from the beginning or the end; with the offset that is read first.
     pub(super) async fn read_from(
         &self,
         topic: &str,
         partition: u32,
-        at: OffsetAt,
-    ) -> Result<Box<dyn Consumer>, KafkaError> {
-        let from = self.config.kafka.offsets(topic, &[(partition, at)]).await?;
-        let options =
-            ConsumerOptions { isolation: Isolation::ReadUncommitted, group: self.topics.workers.clone() };
+        (offset, at): (Option<u64>, OffsetAt),
+    ) -> Result<(Box<dyn Consumer>, u64), KafkaError> {
+        let from = match offset {
+            Some(offset) => offset,
+            None => {
+                let found = self.config.kafka.offsets(topic, &[(partition, at)]).await?;
+                found.first().copied().unwrap_or(0)
+            }
+        };
+        let options = ConsumerOptions {
+            isolation: Isolation::ReadUncommitted,
+            group: self.topics.workers.clone(),
+            shares: 1,
+        };
         let mut consumer = self.config.kafka.consumer(topic, &options)?;
-        consumer.assign(partition, from.first().copied().unwrap_or(0));
-        Ok(consumer)
+        consumer.assign(partition, from);
+        Ok((consumer, from))
     }
 
     /// Writes one message to a topic of one partition; returns its offset.
@@ -114,7 +123,19 @@ impl Cluster {
         key: &str,
         value: Option<String>,
     ) -> Result<u64, EngineError> {
-        let message = message(topic, 0, key, value.map(Bytes::from), Arc::default());
+        self.write_all(topic, vec![(key, value)]).await
+    }
+
+    /// Writes messages to a topic of one partition; returns the offset of the first.
+    pub(super) async fn write_all(
+        &self,
+        topic: &Arc<str>,
+        messages: Vec<(&str, Option<String>)>,
+    ) -> Result<u64, EngineError> {
+        let messages = messages.into_iter();
+        let messages: Vec<_> = messages
+            .map(|(key, value)| message(topic, 0, key, value.map(Bytes::from), Arc::default()))
+            .collect();
         let failed = |why: String| unavailable(format!("topic `{topic}` cannot be written: {why}"));
         self.ensure_made().await?;
         // One producer for all: it is kept until it fails.
@@ -126,7 +147,7 @@ impl Cluster {
                 .await
                 .map_err(|error| failed(error.to_string()))?,
         };
-        let sent = producer.send(&[message]).await;
+        let sent = producer.send(&messages).await;
         if !matches!(sent, Err(SendError::Failed(_))) {
             *kept = Some(producer);
         }
@@ -171,8 +192,8 @@ impl Cluster {
         mut take: impl FnMut(u64, i64, &str, Option<&[u8]>),
         read: impl Fn(u64),
     ) -> KafkaError {
-        let mut consumer = match self.read_from(topic, 0, OffsetAt::Earliest).await {
-            Ok(consumer) => consumer,
+        let mut consumer = match self.read_from(topic, 0, (None, OffsetAt::Earliest)).await {
+            Ok((consumer, _)) => consumer,
             Err(error) => return error,
         };
         loop {
