@@ -75,11 +75,11 @@ pub enum CatalogError {
     #[error("the join reads stream `{0}`: its pairs would return to it")]
     JoinOfItself(String),
     /// Events written into a stream would come back to it through other objects.
-    #[error("rows of stream `{stream}` would return to it in a cycle: {}", .way.join(", "))]
+    #[error("rows of stream `{stream}` would return to it{}", cycle(.way))]
     Cycle {
         /// The stream.
         stream: String,
-        /// The steps in order: "by sink `s` into stream `t`".
+        /// The steps of other objects in order: "by sink `s` into stream `t`".
         way: Vec<String>,
     },
     /// Another sink writes the same file.
@@ -294,5 +294,12 @@ impl WireError {
     /// The text is a statement, but of another kind than its place calls for.
     pub(crate) fn unexpected(text: &str) -> WireError {
         WireError::statement(text, "it is not the expected statement")
+    }
+}
+
+fn cycle(way: &[String]) -> String {
+    match way {
+        [] => String::new(),
+        way => format!(" in a cycle: {}", way.join(", ")),
     }
 }

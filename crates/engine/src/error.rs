@@ -131,9 +131,12 @@ pub enum EngineError {
         /// Some of the events may be in the topic.
         is_unsure: bool,
     },
-    /// A stream cannot read its topic.
+    /// The settings have no connection of this name.
     #[error("{0}")]
     Source(String),
+    /// The schemas of a topic's messages cannot be read.
+    #[error("{0}")]
+    TopicSchemas(String),
     /// A query or a stream of the cluster is not possible.
     #[error("{0}")]
     Cluster(String),
@@ -268,6 +271,7 @@ impl EngineError {
             EngineError::Columns(_)
             | EngineError::TooLarge { .. }
             | EngineError::Source(_)
+            | EngineError::TopicSchemas(_)
             | EngineError::Cluster(_)
             | EngineError::TableRefuses(_) => ErrorKind::Invalid,
             EngineError::JoinedTable(_) | EngineError::DiskFull | EngineError::DiskTooSmall { .. } => {

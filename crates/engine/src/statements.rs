@@ -106,7 +106,7 @@ impl OtherStatements for Statements {
                         (EngineError::Expression { text: of, errors }, _) => {
                             within(from_query(&errors), text, &of)
                         }
-                        (error, _) => from_engine(error),
+                        (error, _) => from_engine(history.of_cluster(error)),
                     })?;
                 Ok(Some(table([("changed", Arc::new(BooleanArray::from(vec![is_changed])) as ArrayRef)])))
             }
@@ -217,7 +217,9 @@ impl History {
                 let text = self.with_catalog(|catalog| {
                     catalog.stream(name).map(|entry| Ddl::CreateStream(entry.create.clone()).to_string())
                 });
+                let of_cluster = || self.cluster()?.statement_of(name);
                 let text = text
+                    .or_else(of_cluster)
                     .ok_or_else(|| from_engine(EngineError::not_found(ObjectKind::Stream, name.as_str())))?;
                 Ok(table([("stream", texts([name.as_str()])), ("statement", texts([&*text]))]))
             }
@@ -229,22 +231,26 @@ impl History {
             self.with_catalog(|catalog| catalog.streams().map(|(_, entry)| entry.clone()).collect());
         let stored: Vec<Option<Arc<StoredStream>>> =
             entries.iter().map(|entry| self.stored(&entry.create.name)).collect();
+        let of_cluster = self.cluster().map(|cluster| cluster.stream_names()).unwrap_or_default();
+        // Nothing is known of those but their names.
+        let nothing = || of_cluster.iter().map(|_| None);
         let number = |look: &dyn Fn(&StoredStream) -> Option<u64>| -> ArrayRef {
             let values =
                 stored.iter().map(|stored| stored.as_ref().and_then(|stored| look(stored)).map(|n| n as i64));
-            Arc::new(values.collect::<Int64Array>())
+            Arc::new(values.chain(nothing()).collect::<Int64Array>())
         };
         table([
-            ("stream", texts(entries.iter().map(|entry| entry.create.name.as_str()))),
-            (
-                "stored",
-                Arc::new(
-                    entries.iter().map(|entry| Some(entry.create.is_stored())).collect::<BooleanArray>(),
-                ),
-            ),
+            ("stream", {
+                let own = entries.iter().map(|entry| entry.create.name.as_str());
+                texts(own.chain(of_cluster.iter().map(|name| name.as_str())))
+            }),
+            ("stored", {
+                let own = entries.iter().map(|entry| Some(entry.create.is_stored()));
+                Arc::new(own.chain(of_cluster.iter().map(|_| Some(false))).collect::<BooleanArray>())
+            }),
             ("created", {
-                let created = entries.iter().map(|entry| entry.created);
-                Arc::new(TimestampMillisecondArray::from_iter_values(created).with_timezone("UTC"))
+                let created = entries.iter().map(|entry| Some(entry.created)).chain(nothing());
+                Arc::new(created.collect::<TimestampMillisecondArray>().with_timezone("UTC"))
             }),
             ("events", number(&|stored| Some(stored.next()))),
             // Null while the table is not open.

@@ -77,7 +77,7 @@ fn query_json(query: &ClusterQueryStatus) -> Value {
         "stream": query.stream,
         "text": query.text,
         "node": query.node,
-        "begins": swiftwater_event::rfc3339(query.begins),
+        "begins": swiftwater_event::rfc3339(query.begins.saturating_mul(1000)),
     })
 }
 

@@ -56,6 +56,9 @@ pub(crate) struct SizeArgs {
     /// Events per request [default: 256 KiB of events]
     #[arg(long, value_name = "NUMBER", value_parser = count)]
     pub(crate) events_per_request: Option<u64>,
+    /// The events are in a topic of Kafka, which the nodes of a cluster read together
+    #[arg(long, conflicts_with = "events_per_request")]
+    pub(crate) kafka: bool,
     /// Share of its cores that a machine uses at peak
     #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = share)]
     pub(crate) busy: f64,

@@ -42,6 +42,12 @@ impl Cost {
 /// An event in a large body, read off the connection and checked: 0.7 to 0.8 ns a byte of swipes and articles, 0.9 to 1.4 of
 /// readings, 1.1 to 1.4 of records with nested objects.
 const INTAKE: Cost = Cost { each: 20.0, byte: 1.4 };
+/// A message of Kafka, fetched, decompressed (LZ4) and checked: 5.9 to 6.3 µs of 1,965 bytes with one query, 2.1 µs of 129 bytes in Avro
+/// (`bench/kafka.py`).
+const MESSAGE: Cost = Cost { each: 1_700.0, byte: 2.1 };
+/// Size of a topic as a share of the events' bytes, with LZ4, at most; and the number of copies that brokers hold of it.
+const TOPIC_SHARE: f64 = 0.9;
+const REPLICAS: f64 = 3.0;
 /// A request, whatever its body: that of one swipe, not stored, takes 18 to 25 µs.
 const REQUEST_NANOS: f64 = 25_000.0;
 /// The cost of the values that a query reads of an event: 0.14 to 0.32 ns a byte.
@@ -96,6 +102,7 @@ struct Load {
     keep_seconds: f64,
     compressed_to: f64,
     events_per_request: f64,
+    is_of_kafka: bool,
     busy: f64,
     machine_cores: f64,
     machine_network: f64,
@@ -138,6 +145,17 @@ struct Sized {
     machines: f64,
     /// The need that determines the number of machines.
     decided_by: &'static str,
+    /// Of a load in Kafka.
+    topic: Option<TopicSize>,
+}
+
+/// The topic of a load, and its brokers, at least.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct TopicSize {
+    /// A thread of a node reads whole partitions.
+    partitions: f64,
+    /// Machines like those of the nodes.
+    brokers: f64,
 }
 
 /// Runs the command.
@@ -153,7 +171,7 @@ pub(super) fn run(args: &SizeArgs, clock: Arc<dyn Clock>) -> Outcome {
         load.events_per_request =
             args.events_per_request.map_or_else(|| usual_events(load.bytes), |events| events as f64);
         load.compressed_to = measured.compressed_to.unwrap_or(load.compressed_to);
-        costs = Costs::of_table(&load).but(&measured, load.events_per_request);
+        costs = Costs::of_table(&load).but(&measured, &load);
     }
     let sized = size(load, &costs);
     write_out(|out| match args.output {
@@ -197,6 +215,7 @@ fn load(args: &SizeArgs) -> anyhow::Result<Load> {
         keep_seconds,
         compressed_to: args.compressed_to,
         events_per_request: per_request.transpose()?.unwrap_or_else(|| usual_events(bytes)),
+        is_of_kafka: args.kafka,
         busy: args.busy,
         machine_cores: within("machine-cores", args.machine_cores, 1, 1024)?,
         machine_network: within("machine-network", args.machine_network, 1_000_000, 1 << 50)?,
@@ -212,7 +231,10 @@ impl Costs {
     fn of_table(load: &Load) -> Costs {
         let is_stored = load.keep_seconds > 0.0;
         Costs {
-            intake: INTAKE.of(load.bytes) + REQUEST_NANOS / load.events_per_request,
+            intake: match load.is_of_kafka {
+                true => MESSAGE.of(load.bytes),
+                false => INTAKE.of(load.bytes) + REQUEST_NANOS / load.events_per_request,
+            },
             queries: if load.queries < 1.0 {
                 0.0
             } else {
@@ -226,20 +248,24 @@ impl Costs {
     }
 
     /// Replaces the figures of the table by measured ones.
-    fn but(self, measured: &costs::Measured, events_per_request: f64) -> Costs {
+    fn but(self, measured: &costs::Measured, load: &Load) -> Costs {
         Costs {
-            intake: measured.intake_nanos + REQUEST_NANOS / events_per_request,
+            intake: match load.is_of_kafka {
+                true => self.intake,
+                false => measured.intake_nanos + REQUEST_NANOS / load.events_per_request,
+            },
             queries: measured.queries_nanos,
             store: measured.store_nanos.unwrap_or(self.store),
             source: format!(
-                "measured here{}: ingest, queries, log and tables, with {} events; requests, deliveries and views as \
-                 in {SOURCE}",
+                "measured here{}: {}, log and tables, with {} events; {}, deliveries and views as in {SOURCE}",
                 if cfg!(debug_assertions) {
                     " with a debug build, which is many times slower than a release build"
                 } else {
                     ""
                 },
-                measured.events
+                if load.is_of_kafka { "queries" } else { "ingest, queries" },
+                measured.events,
+                if load.is_of_kafka { "messages" } else { "requests" },
             ),
             ..self
         }
@@ -271,10 +297,12 @@ fn size(load: Load, costs: &Costs) -> Sized {
     let mut parts = vec![
         Part {
             network_bytes_per_second: bytes_in,
-            made_of: format!(
-                "HTTP, {:.0} events per request; every event is checked",
-                load.events_per_request
-            ),
+            made_of: match load.is_of_kafka {
+                true => "messages of Kafka, fetched and decompressed; every event is checked".to_owned(),
+                false => {
+                    format!("HTTP, {:.0} events per request; every event is checked", load.events_per_request)
+                }
+            },
             ..part("intake", costs.intake)
         },
         Part {
@@ -339,7 +367,12 @@ fn size(load: Load, costs: &Costs) -> Sized {
         network_bytes_per_second: all.network_bytes_per_second + part.network_bytes_per_second,
         ..all
     });
-    Sized { load, source: costs.source.clone(), parts, total, cores, machines, decided_by }
+    let topic = load.is_of_kafka.then(|| {
+        let received = bytes_in * TOPIC_SHARE * REPLICAS;
+        let brokers = (received / load.machine_network).max(received / load.machine_disk);
+        TopicSize { partitions: cores, brokers: brokers.ceil().max(REPLICAS) }
+    });
+    Sized { load, source: costs.source.clone(), parts, total, cores, machines, decided_by, topic }
 }
 
 /// The other memory of each machine, up to its limits.
@@ -403,6 +436,23 @@ mod tests {
         // Half of the bytes for 31 days, and the log's 16 GiB on each machine.
         let expected = 0.5e9 * 31.0 * 86_400.0 + 2.0 * f64::from(1 << 30) * 16.0;
         assert!((sized.total.disk_bytes - expected).abs() < 1.0, "{}", sized.total.disk_bytes);
+    }
+
+    #[test]
+    fn a_topic_has_a_partition_for_each_core_and_brokers_for_all_copies() {
+        let sized = sized(&["--kafka", "--keep", "0", "--queries", "400"]);
+        // 1,700 + 2.1 × 1000.
+        assert_eq!(sized.parts[0].nanos_per_event.round(), 3800.0);
+        assert!(sized.parts[0].made_of.contains("Kafka"));
+        // 2.7 GB/s of copies, and 1 GB/s of each disk.
+        let topic = sized.topic.unwrap();
+        assert_eq!((topic.partitions, topic.brokers), (sized.cores, 3.0));
+        let text = text::table(&sized);
+        assert!(text.contains(&format!("at least {:.0} partitions, on 3 brokers", sized.cores)), "{text}");
+        assert_eq!(text::document(&sized)["topic"]["brokers"], 3);
+        let many = ["--events-per-second", "100_000_000", "--bytes", "1000", "--kafka", "--keep", "0"];
+        let load = load(&args(&many)).unwrap();
+        assert_eq!(size(load.clone(), &Costs::of_table(&load)).topic.unwrap().brokers, 270.0);
     }
 
     #[test]

@@ -176,6 +176,7 @@ fn samples() -> Vec<EngineError> {
         EngineError::NotWritten { topic: text("t"), why: text("no broker answers"), is_unsure: false },
         EngineError::NotWritten { topic: text("t"), why: text("no broker answers"), is_unsure: true },
         EngineError::Source(text("the settings have no connection `main` to Kafka: they have none")),
+        EngineError::TopicSchemas(text("`schema`: the file `orders.avsc` of `schema_dir` cannot be read")),
         EngineError::Skip(SkipError::NoPartition { topic: text("t"), partition: 3, partitions: 3 }),
         EngineError::Skip(SkipError::NoPosition { topic: text("t"), partition: 0 }),
         EngineError::Skip(SkipError::Behind { topic: text("t"), partition: 0, to: 5, position: 7 }),

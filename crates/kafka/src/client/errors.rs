@@ -46,6 +46,12 @@ impl Code {
         )
     }
 
+    /// True if a group has another generation of members by now.
+    pub(super) fn is_of_former_generation(self) -> bool {
+        // ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH.
+        matches!(self.0, 22 | 27 | 113)
+    }
+
     /// True if the broker or the client refused the identity: trying again without a change is useless.
     pub(super) fn is_unauthenticated(self) -> bool {
         // _SSL, _AUTHENTICATION, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE.
@@ -159,6 +165,12 @@ impl Place<'_> {
                 KafkaErrorKind::Unauthenticated,
                 format!("Kafka `{brokers}` and this client do not authenticate each other: {text}"),
             ),
+            // LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION, BROKER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, and those of coordinators.
+            5 | 6 | 8 | 9 | 14..=16 => KafkaError::new(
+                KafkaErrorKind::Unreachable,
+                format!("Kafka `{brokers}` is not ready: {text}"),
+            )
+            .with_hint("The brokers are electing a leader, or have just made the topic. The client tries again."),
             _ if code.is_unreachable() => KafkaError::new(
                 KafkaErrorKind::Unreachable,
                 format!("Kafka `{brokers}` cannot be reached: {text}"),

@@ -181,7 +181,10 @@ unsafe extern "C" fn on_commit(
         let failed = unsafe { elements(partitions) }.iter().map(|element| Code(element.err as i32));
         code = failed.into_iter().find(|code| *code != Code::NONE).unwrap_or(Code::NONE);
     }
-    if code != Code::NONE && code != Code::NO_OFFSET {
+    // At each rebalance, commits of the generation before may come too late; the successor begins at the commit before those.
+    if code.is_of_former_generation() {
+        tracing::debug!(code = code.0, "offsets are not committed: the members of the group have changed");
+    } else if code != Code::NONE && code != Code::NO_OFFSET {
         // SAFETY: `opaque` is the `Callbacks` of the handle, which outlives it.
         let callbacks = unsafe { &*opaque.cast::<Callbacks>() };
         let text = format!("offsets are not committed: {}", code.text());

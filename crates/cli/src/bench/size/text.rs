@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{Part, Sized};
+use super::{Part, Sized, TopicSize};
 use crate::output::grouped;
 
 /// The text for people.
@@ -35,8 +35,19 @@ pub(super) fn table(sized: &Sized) -> String {
         each(sized.total.memory_bytes),
         each(sized.total.disk_bytes),
     );
-    if sized.machines > 1.0 {
-        out.push_str("each machine is a server with a part of the streams\n");
+    match &sized.topic {
+        // The copies of Kafka's log are not in the figures of the machines.
+        Some(TopicSize { partitions, brokers }) => {
+            let _ = writeln!(
+                out,
+                "each machine is a node of a cluster; the topic needs at least {partitions:.0} partitions, on {brokers:.0} brokers of their \
+                 own with three copies"
+            );
+        }
+        None if sized.machines > 1.0 => {
+            out.push_str("each machine is a server with a part of the streams\n");
+        }
+        None => {}
     }
     let _ = writeln!(out, "costs: {}", sized.source);
     out
@@ -101,6 +112,9 @@ pub(super) fn document(sized: &Sized) -> Value {
         "machines": sized.machines as u64,
         "machine_cores": load.machine_cores as u64,
         "decided_by": sized.decided_by,
+        "topic": sized.topic.map(|topic| {
+            json!({ "partitions": topic.partitions as u64, "brokers": topic.brokers as u64 })
+        }),
         "source": sized.source,
     })
 }

@@ -21,6 +21,13 @@ pub(crate) enum SourceError {
     MadeAgain { topic: String, stream: String },
     #[error("topic `{0}` is another one than before: it was deleted and made again")]
     Changed(String),
+    #[error("`start` names partition {partition} of topic `{topic}`, which has {count}")]
+    StartPartition { topic: String, partition: u32, count: u32 },
+    #[error(
+        "`start` names offset {offset} of partition {partition} of topic `{topic}`, and the next message there has offset {end}: the \
+         stream begins when the partition has come to it"
+    )]
+    StartOffset { topic: String, partition: u32, offset: u64, end: u64 },
     #[error("its events cannot be appended: {0}")]
     Append(#[from] EngineError),
     #[error("its schemas cannot be read: {0}")]

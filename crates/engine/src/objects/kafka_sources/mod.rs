@@ -88,7 +88,7 @@ impl History {
             )));
         }
         let of = (source, source.options.connection());
-        Schemas::open(self, of, reader::RETRY).map(drop).map_err(EngineError::Source)
+        Schemas::open(self, of, reader::RETRY).map(drop).map_err(EngineError::TopicSchemas)
     }
 
     /// The connection of a name in the settings.

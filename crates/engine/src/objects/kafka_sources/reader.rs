@@ -2,6 +2,7 @@
 
 mod buffer;
 mod gap;
+mod start;
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
@@ -9,7 +10,7 @@ use futures_util::FutureExt;
 use swiftwater_catalog::{Object, kind::stream::StreamEntry};
 use swiftwater_event::{Backoff, RefusedText};
 use swiftwater_kafka::{Consumer, ConsumerOptions, Fetched, Isolation, Kafka, MessageBatch, OffsetAt, Topic};
-use swiftwater_lang::ddl::{KafkaIsolation, KafkaSource, KafkaStart, OnGap};
+use swiftwater_lang::ddl::{KafkaIsolation, KafkaSource};
 use swiftwater_runtime::lock_order::OrderedMutex;
 use tokio::time::{interval, sleep};
 
@@ -200,45 +201,6 @@ impl<'r> Run<'r> {
         run.assign(0..topic.partitions);
         run.look_at_ends().await?;
         Ok(run)
-    }
-
-    /// Determines where partitions begin that were not read yet, and persists it, so that a restart begins there as well.
-    async fn find_first_positions(&mut self) -> Result<(), SourceError> {
-        let source = self.reader.source();
-        let (is_known, knows_another) = self.positions.know(self.topic.id);
-        if !is_known && knows_another && self.on_gap() == OnGap::Stop {
-            let stream = self.reader.entry.create.name.to_string();
-            return Err(SourceError::MadeAgain { topic: source.topic.to_string(), stream });
-        }
-        let new: Vec<u32> = (0..self.topic.partitions)
-            .filter(|partition| self.positions.of(self.topic.id, *partition).is_none())
-            .collect();
-        if new.is_empty() {
-            return Ok(());
-        }
-        let is_first_start = !is_known && !knows_another;
-        let place = |partition: u32| match source.options.start() {
-            _ if !is_first_start => Ok(OffsetAt::Earliest),
-            KafkaStart::Earliest => Ok(OffsetAt::Earliest),
-            KafkaStart::Latest => Ok(OffsetAt::Latest),
-            KafkaStart::Timestamp(millis) => Ok(OffsetAt::Timestamp(millis)),
-            KafkaStart::Offsets(offsets) => {
-                let given = offsets.iter().find(|(given, _)| *given == partition);
-                given.map_or(Ok(OffsetAt::Earliest), |(_, offset)| Err(*offset))
-            }
-        };
-        let asked: Vec<(u32, OffsetAt)> =
-            new.iter().filter_map(|partition| Some((*partition, place(*partition).ok()?))).collect();
-        let found = self.kafka.offsets(&source.topic, &asked).await?;
-        let given = new.iter().filter_map(|partition| Some((*partition, place(*partition).err()?)));
-        let found = asked.iter().map(|(partition, _)| *partition).zip(found).chain(given);
-        for (partition, offset) in found.collect::<Vec<_>>() {
-            self.positions.record(self.topic.id, partition, offset);
-        }
-        if matches!(self.positions, Positions::Stored(_)) {
-            self.history.checkpoint().await?;
-        }
-        Ok(())
     }
 
     /// Reads partitions from their positions on.
