@@ -16,6 +16,7 @@ use std::{
     collections::HashMap,
     ffi::CStr,
     fmt::{self, Debug},
+    fs::File,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -87,7 +88,7 @@ impl Debug for Client {
 
 impl Client {
     /// A client that connects at its first call. Checks the settings, the names and values of further properties, and that
-    /// the password can be read. The clock dates bearer tokens.
+    /// the files of password, certificates and key can be read. The clock dates bearer tokens.
     pub fn new(config: ConnectionConfig, clock: Arc<dyn Clock>) -> Result<Client, KafkaError> {
         let settings = Settings { config, clock };
         settings.properties()?;
@@ -151,6 +152,19 @@ impl Settings {
         for (name, value) in self.config.client_properties()? {
             properties.set(&name, &value)?;
         }
+        let files = [
+            ("ca_file", &self.config.ca_file),
+            ("certificate_file", &self.config.certificate_file),
+            ("key_file", &self.config.key_file),
+        ];
+        for (setting, file) in files {
+            // librdkafka's own error has no reason.
+            if let Some(file) = file
+                && let Err(error) = File::open(file)
+            {
+                return Err(unreadable(setting, file, &format!("cannot be read: {error}")));
+            }
+        }
         if let Some(file) = &self.config.password_file {
             properties.set("sasl.password", &password(file)?)?;
         }
@@ -171,10 +185,14 @@ fn wake(woken: &Arc<Notify>) -> Wake {
     Box::new(move || woken.notify_waiters())
 }
 
+/// The error of a file that a setting names.
+fn unreadable(setting: &str, file: &Path, reason: &str) -> KafkaError {
+    configuration(format!("`{setting}`: the file `{}` {reason}", file.display()))
+}
+
 /// The password in a file.
 fn password(file: &Path) -> Result<String, KafkaError> {
-    let unreadable =
-        |reason: String| configuration(format!("`password_file`: the file `{}` {reason}", file.display()));
+    let unreadable = |reason: String| unreadable("password_file", file, &reason);
     let bytes =
         std::fs::metadata(file).map_err(|error| unreadable(format!("cannot be read: {error}")))?.len();
     if bytes > PASSWORD_BYTES_MAX {

@@ -11,3 +11,5 @@ mod identity;
 mod membership;
 mod producing;
 mod suite;
+#[cfg(feature = "client")]
+mod tls;
