@@ -15,43 +15,7 @@
 # of the broker.
 set -euo pipefail
 
-tests=$(cd "$(dirname "$0")" && pwd)
-version=$(sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' "$tests/pom.xml")
-jars=${XDG_CACHE_HOME:-$HOME/.cache}/swiftwater/kafka-$version
-
-die() {
-    echo "broker.sh: $1" >&2
-    exit "${2:-1}"
-}
-
-# True if process $1 is the broker of the directory: its id may belong to another process by now.
-runs() { tr '\0' ' ' <"/proc/$1/cmdline" 2>/dev/null | grep -qF "kafka.Kafka $directory/broker.properties"; }
-
-port_is_open() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-
-# Ports below 32768 are not handed out to clients, so that one which is free now is free in a moment.
-free_port() {
-    local try port
-    for try in $(seq 50); do
-        port=$((10240 + (RANDOM * 7 + try) % 20000))
-        port_is_open "$port" || { echo "$port"; return; }
-    done
-    die "there is no free port"
-}
-
-# Maven writes beside the final directory, so that an interrupted download is not taken for a complete one.
-fetch_jars() {
-    [ ! -d "$jars" ] || return 0
-    command -v mvn >/dev/null || die "Maven is missing, which fetches Kafka: install maven" 77
-    mkdir -p "$(dirname "$jars")"
-    local new
-    new=$(mktemp -d "$jars.XXXX")
-    if ! mvn -q -B -Dstyle.color=never -f "$tests/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2; then
-        rm -rf "$new"
-        die "Maven cannot fetch Kafka $version" 77
-    fi
-    mv -T "$new" "$jars" 2>/dev/null || rm -rf "$new" # another start was faster
-}
+. "$(dirname "${BASH_SOURCE[0]}")/kafka.sh"
 
 make_authority() { # make_authority NAME
     openssl req -x509 -config openssl.cnf -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj "/CN=$1" \
@@ -144,15 +108,12 @@ END
 }
 
 start() {
-    local port=$1 tls=$2 sasl_port tls_ports=() pid
-    command -v java >/dev/null || die "Java is missing, which runs Kafka: install a JRE of version 17 or later" 77
+    local port=$1 tls=$2 sasl_port tls_ports=()
     [ -z "$tls" ] || command -v openssl >/dev/null || die "openssl is missing, which makes certificates: install openssl" 77
-    fetch_jars
+    require_kafka
     mkdir -p "$directory"
     directory=$(cd "$directory" && pwd)
-    if [ -s "$directory/broker.pid" ] && runs "$(cat "$directory/broker.pid")"; then
-        die "a broker of $directory is running: stop it first"
-    fi
+    ! runs "$directory" || die "a broker of $directory is running: stop it first"
     [ "$port" != 0 ] || port=$(free_port)
     sasl_port=$(free_port)
     echo "127.0.0.1:$sasl_port" >"$directory/sasl.address"
@@ -163,44 +124,15 @@ start() {
         echo "127.0.0.1:${tls_ports[1]}" >"$directory/certificate.address"
     fi
     write_properties "$port" "$(free_port)" "$sasl_port" "${tls_ports[@]}" >"$directory/broker.properties"
-    local kafka=(java -Xms128m -Xmx512m -cp "$jars/*" -Dorg.slf4j.simpleLogger.defaultLogLevel=warn)
-    if [ ! -e "$directory/data/meta.properties" ]; then
-        "${kafka[@]}" -XX:TieredStopAtLevel=1 kafka.tools.StorageTool format \
-            -t AAAAAAAAAAAAAAAAAAAAAg -c "$directory/broker.properties" \
-            -S 'SCRAM-SHA-256=[name=admin,password=admin-password]' \
-            -S 'SCRAM-SHA-512=[name=admin,password=admin-password]' >"$directory/broker.log" 2>&1 ||
-            die "Kafka cannot format $directory/data: see $directory/broker.log"
-    fi
-    # In a session of its own: a signal for the test's group does not reach it.
-    setsid "${kafka[@]}" kafka.Kafka "$directory/broker.properties" >>"$directory/broker.log" 2>&1 </dev/null &
-    pid=$!
-    echo "$pid" >"$directory/broker.pid"
-    for _ in $(seq 600); do
-        if port_is_open "$port"; then
-            echo "127.0.0.1:$port"
-            return
-        fi
-        kill -0 "$pid" 2>/dev/null || die "Kafka ended: $(tail -n 5 "$directory/broker.log")"
-        sleep 0.1
-    done
-    stop
-    die "Kafka does not serve after 60 s: see $directory/broker.log"
+    format "$directory" -S 'SCRAM-SHA-256=[name=admin,password=admin-password]' -S 'SCRAM-SHA-512=[name=admin,password=admin-password]'
+    launch "$directory" 512
+    await "$directory" "$port"
+    echo "127.0.0.1:$port"
 }
 
 stop() {
-    local pid
     directory=$(cd "$directory" 2>/dev/null && pwd) || return 0
-    [ -s "$directory/broker.pid" ] || return 0
-    pid=$(cat "$directory/broker.pid")
-    if runs "$pid"; then
-        kill "$pid"
-        for _ in $(seq 100); do
-            runs "$pid" || break
-            sleep 0.1
-        done
-        ! runs "$pid" || kill -KILL "$pid"
-    fi
-    rm -f "$directory/broker.pid"
+    signal "$directory" TERM
 }
 
 [ $# -ge 2 ] || die "usage: broker.sh start DIRECTORY [PORT [tls]] | stop DIRECTORY" 2

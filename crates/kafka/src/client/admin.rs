@@ -19,8 +19,9 @@ use crate::{
 /// The time that a broker has to answer, connecting included.
 pub(super) const CALL_TIMEOUT_MS: i32 = 15_000;
 
-/// The time of one call about a group. It is made again while the group's coordinator is not ready.
-const GROUP_CALL_TIMEOUT_MS: i32 = 3_000;
+/// The time of a call about a group in librdkafka, the longest that it accepts: the caller must give it up earlier, and end
+/// the client. See `GroupCallGuard`.
+const GROUP_CALL_TIMEOUT_MS: i32 = 3_600_000;
 
 /// The answer to a call about a group.
 pub(super) enum GroupAnswer<T> {

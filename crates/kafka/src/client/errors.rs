@@ -52,6 +52,8 @@ impl Code {
             // LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION, REQUEST_TIMED_OUT, BROKER_NOT_AVAILABLE,
             // REPLICA_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
             | 5..=9 | 14..=16
+            // FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: the leader of a partition has changed.
+            | 74 | 75
         )
     }
 
@@ -265,6 +267,15 @@ impl Place<'_> {
                 format!("a message or a batch is larger than topic `{topic}` of Kafka `{brokers}` accepts"),
             )
             .with_hint("Raise the topic's `max.message.bytes`, or set a lower `batch_rows`."),
+            // _MSG_TIMED_OUT, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+            -192 | 19 | 20 => KafkaError::new(
+                KafkaErrorKind::Other,
+                format!("a message was not acknowledged by topic `{topic}` of Kafka `{brokers}`: {text}"),
+            )
+            .with_hint(
+                "Check the brokers: each partition needs a leader, and as many replicas in sync as the topic's \
+                 `min.insync.replicas`.",
+            ),
             // CORRUPT_MESSAGE, _BAD_MSG, _BAD_COMPRESSION.
             2 | -199 | -198 => KafkaError::new(
                 KafkaErrorKind::Corrupt,
@@ -323,6 +334,8 @@ mod tests {
             RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE,
             RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
             RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+            RD_KAFKA_RESP_ERR_FENCED_LEADER_EPOCH,
+            RD_KAFKA_RESP_ERR_UNKNOWN_LEADER_EPOCH,
         ];
         let unknown = [
             RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART,
@@ -355,6 +368,14 @@ mod tests {
         }
         let error = place.error(Code(RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED as i32), "");
         assert_eq!(error.kind(), &KafkaErrorKind::Unauthorized { right: "READ on group `g`".into() });
+        for code in [
+            RD_KAFKA_RESP_ERR__MSG_TIMED_OUT,
+            RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS,
+            RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ] {
+            let error = place.error(Code(code as i32), "");
+            assert!(error.hint().is_some_and(|hint| hint.contains("`min.insync.replicas`")), "{error:?}");
+        }
         let member = Place { instance_id: "i", ..place };
         for code in [RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID, RD_KAFKA_RESP_ERR_UNRELEASED_INSTANCE_ID] {
             let error = member.error(Code(code as i32), "");

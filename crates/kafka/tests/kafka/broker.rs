@@ -31,8 +31,8 @@ use crate::{
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The exit code of `broker.sh` where Java, Maven or the network is missing.
-const SKIPPED: i32 = 77;
+/// The exit code of the scripts where Java, Maven or the network is missing.
+pub(crate) const SKIPPED: i32 = 77;
 
 /// A broker of this test, which ends with it, or one that runs already.
 pub(crate) struct Broker {
@@ -40,16 +40,21 @@ pub(crate) struct Broker {
     directory: Option<TempDir>,
 }
 
-fn script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kafka/broker.sh")
+/// Runs `broker.sh`, as [`run_script_of`].
+fn run_script(directory: &Path, words: &[&str]) -> Result<String, (Option<i32>, String)> {
+    run_script_of("broker.sh", directory, words)
 }
 
-/// Runs `broker.sh`; its output, or its exit code and its reason. What it starts must not have the test's pipes.
-fn run_script(directory: &Path, words: &[&str]) -> Result<String, (Option<i32>, String)> {
+/// Runs a script of `tests/kafka`; its output, or its exit code and its reason. What it starts must not have the test's pipes.
+pub(crate) fn run_script_of(
+    script: &str,
+    directory: &Path,
+    words: &[&str],
+) -> Result<String, (Option<i32>, String)> {
     let errors = directory.join("script.log");
     let log = std::fs::File::create(&errors).unwrap();
     let output = Command::new("bash")
-        .arg(script())
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kafka").join(script))
         .arg(words[0])
         .arg(directory)
         .args(&words[1..])

@@ -4,6 +4,8 @@
 
 #[cfg(feature = "client")]
 mod broker;
+#[cfg(feature = "client")]
+mod brokers;
 mod cluster;
 mod fake;
 #[cfg(feature = "client")]
