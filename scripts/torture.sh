@@ -3,6 +3,7 @@
 #   SOAK_SECONDS   tests that can go on longer than a change should wait read it (default 3600)
 #   SOAK_CASES     random queries of each kind that are held against the oracle (default 100000)
 #   SWIFTWATER_ENGINE_CRASH_STEP   calls between the crashes of the whole engine (default 1: at each)
+#   TORTURE_SEED   chooses what is killed and when, of brokers of Kafka among others (default 1)
 #   KILLS          kills of a server under load (default 200)
 #   MIRI_CASES     of each property test under Miri, which is some hundred times slower (default 4)
 #   FUZZ_SECONDS   per fuzz target (default 3600); needs a nightly toolchain and cargo-fuzz

@@ -201,7 +201,7 @@ const OWNED: &[(&str, &str)] = &[
     ("enable.idempotence", "Writes are always idempotent."),
     ("enable.partition.eof", "The consumer needs the ends of partitions."),
     ("enable.sasl.oauthbearer.unsecure.jwt", "Use the setting `token_file`."),
-    ("enable.sparse.connections", "It is always on."),
+    ("enable.sparse.connections", "Only the client for calls is connected to all brokers."),
     ("fetch.*", "Use the setting `memory_bytes`."),
     ("group.id", "Use the setting `group`."),
     ("group.*", "A source joins no group, and the server sets those of its own group."),

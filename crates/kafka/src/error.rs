@@ -43,8 +43,8 @@ impl KafkaError {
     pub fn new(kind: KafkaErrorKind, text: impl Into<Box<str>>) -> KafkaError {
         let hint = match &kind {
             KafkaErrorKind::Unreachable => Some(
-                "Check `brokers` and the network. A broker that expects TLS closes connections without it: then set \
-                 `security_protocol` to `ssl` or `sasl_ssl`."
+                "Check `brokers` and the network. A listener that expects TLS or SASL closes connections without it: then \
+                 set `security_protocol` to `ssl`, `sasl_ssl` or `sasl_plaintext`, as the listener has it."
                     .into(),
             ),
             KafkaErrorKind::Unauthenticated => Some(

@@ -3,7 +3,7 @@
 //!
 //! A call is started on a queue of its own, which wakes the caller when the answer is there; nothing blocks.
 
-use std::{ffi::CStr, slice, sync::Arc, time::Duration};
+use std::{ffi::CStr, slice, sync::Arc};
 
 use rdkafka_sys as sys;
 
@@ -19,13 +19,9 @@ use crate::{
 /// The time that a broker has to answer, connecting included.
 pub(super) const CALL_TIMEOUT_MS: i32 = 15_000;
 
-/// The time for which librdkafka keeps a call about a group: the longest that it takes. One that ends while the connection to the
-/// coordinator is down is used after it was freed when the connection is up again (librdkafka 2.12.1). The caller waits for
-/// [`GROUP_ATTEMPT`] only.
-const GROUP_CALL_KEPT_MS: i32 = 3_600_000;
-
-/// The time that a caller waits for one call about a group. It is made again while the group's coordinator is not ready.
-pub(super) const GROUP_ATTEMPT: Duration = Duration::from_secs(3);
+/// The time of a call about a group in librdkafka, the longest that it accepts: the caller must give it up earlier, and end
+/// the client. See `GroupCallGuard`.
+const GROUP_CALL_TIMEOUT_MS: i32 = 3_600_000;
 
 /// The answer to a call about a group.
 pub(super) enum GroupAnswer<T> {
@@ -323,7 +319,7 @@ impl Call {
     pub(super) fn group(handle: &Arc<Handle>, group: &CStr, wake: Wake) -> Call {
         let queue = Queue::new(handle, wake);
         let call = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS;
-        let options = CallOptions::with_timeout(handle, call, GROUP_CALL_KEPT_MS);
+        let options = CallOptions::with_timeout(handle, call, GROUP_CALL_TIMEOUT_MS);
         let mut names = [group.as_ptr()];
         // SAFETY: the client copies the names and the options.
         unsafe {
@@ -374,7 +370,7 @@ impl Call {
     ) -> Call {
         let queue = Queue::new(handle, wake);
         let call = sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS;
-        let options = CallOptions::with_timeout(handle, call, GROUP_CALL_KEPT_MS);
+        let options = CallOptions::with_timeout(handle, call, GROUP_CALL_TIMEOUT_MS);
         let list = PartitionList::of_offsets(partitions.iter().map(|partition| (partition, 0, "")));
         // SAFETY: the client copies the group, the list and the options.
         unsafe {

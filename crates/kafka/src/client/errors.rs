@@ -11,6 +11,8 @@ pub(super) struct Code(pub(super) i32);
 
 impl Code {
     pub(super) const NONE: Code = Code(0);
+    pub(super) const TRANSPORT: Code = Code(-195);
+    pub(super) const SSL: Code = Code(-181);
     pub(super) const AUTHENTICATION: Code = Code(-169);
     pub(super) const NO_OFFSET: Code = Code(-168);
     pub(super) const PARTITION_EOF: Code = Code(-191);
@@ -34,6 +36,13 @@ impl Code {
         }
     }
 
+    /// The code of an error with this text: with TLS 1.3 a broker refuses a client's certificate when the client has connected
+    /// already, which librdkafka takes for a failure of the network.
+    pub(super) fn refined_by(self, text: &str) -> Code {
+        let is_refused = self == Code::TRANSPORT && TlsFault::of(text) == Some(TlsFault::CertificateRefused);
+        if is_refused { Code::SSL } else { self }
+    }
+
     /// True if the error is about the connection to a broker.
     pub(super) fn is_unreachable(self) -> bool {
         matches!(
@@ -43,6 +52,8 @@ impl Code {
             // LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION, REQUEST_TIMED_OUT, BROKER_NOT_AVAILABLE,
             // REPLICA_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
             | 5..=9 | 14..=16
+            // FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: the leader of a partition has changed.
+            | 74 | 75
         )
     }
 
@@ -57,6 +68,107 @@ impl Code {
         // _SSL, _AUTHENTICATION, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE.
         matches!(self.0, -181 | -169 | 58 | 33 | 34)
     }
+}
+
+/// A contradiction between the client's settings for TLS and the broker's listener, by the texts of librdkafka 2.12 and of OpenSSL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TlsFault {
+    /// The client does not trust the broker's certificate.
+    NotTrusted,
+    /// The broker requires a certificate, or another one.
+    CertificateRefused,
+    /// The listener has no TLS, and the client uses it.
+    ListenerWithoutTls,
+}
+
+/// The alerts of TLS about a certificate: bad, unsupported, revoked, expired, unknown, of an unknown authority, and required.
+const CERTIFICATE_ALERTS: [&str; 7] = ["42", "43", "44", "45", "46", "48", "116"];
+
+/// The beginnings of librdkafka's advice, which names its own properties instead of the settings.
+const ADVICE: [&str; 3] = [
+    ": broker certificate could not be verified",
+    ": client SSL authentication might be",
+    ": connecting to a PLAINTEXT broker listener?",
+];
+
+impl TlsFault {
+    fn of(text: &str) -> Option<TlsFault> {
+        let alert = text.split_once("SSL alert number ").map(|(_, rest)| rest);
+        let alert = alert.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+        if alert.is_some_and(|alert| CERTIFICATE_ALERTS.contains(&alert))
+            || text.contains("client SSL authentication might be")
+        {
+            return Some(TlsFault::CertificateRefused);
+        }
+        if text.contains("certificate verify failed") {
+            return Some(TlsFault::NotTrusted);
+        }
+        // librdkafka's own advice is in some of these texts only.
+        let is_closed = text.contains("Disconnected") || text.contains("reset by peer");
+        let in_handshake = is_closed && text.contains("in state SSL_HANDSHAKE");
+        (in_handshake || text.contains("wrong version number")).then_some(TlsFault::ListenerWithoutTls)
+    }
+
+    fn error(self, brokers: &str, text: &str) -> KafkaError {
+        let text = without_advice(text);
+        match self {
+            TlsFault::NotTrusted => KafkaError::new(
+                KafkaErrorKind::Unauthenticated,
+                format!("the certificate of Kafka `{brokers}` is not trusted: {text}"),
+            )
+            .with_hint(
+                "Set `ca_file` to the certificate of the authority that signed the broker's. The broker's certificate must \
+                 not have expired, and must name the broker's host as `brokers` and its advertised listener write it.",
+            ),
+            TlsFault::CertificateRefused => KafkaError::new(
+                KafkaErrorKind::Unauthenticated,
+                format!("Kafka `{brokers}` refuses the client's certificate, or requires one: {text}"),
+            )
+            .with_hint(
+                "Set `certificate_file` and `key_file` to a certificate that is valid and that an authority in the \
+                 broker's truststore has signed. Or use a listener that requires none.",
+            ),
+            TlsFault::ListenerWithoutTls => KafkaError::new(
+                KafkaErrorKind::Unreachable,
+                format!("Kafka `{brokers}` cannot be reached: {text}"),
+            )
+            .with_hint(
+                "Check `brokers` and the network. A listener without TLS closes connections with it: then set \
+                 `security_protocol` to `plaintext` or `sasl_plaintext`, or `brokers` to a listener with TLS.",
+            ),
+        }
+    }
+}
+
+/// A text of librdkafka without its advice.
+fn without_advice(text: &str) -> String {
+    let Some(start) = ADVICE.iter().filter_map(|advice| text.find(advice)).min() else {
+        return text.to_owned();
+    };
+    // Time and state of the connection follow.
+    let end = text[start..].rfind(" (after ").map_or(text.len(), |end| start + end);
+    format!("{}{}", &text[..start], &text[end..])
+}
+
+/// The error of a client that does not start for this reason of librdkafka.
+pub(super) fn start_error(reason: &str) -> KafkaError {
+    let files = [
+        ("ssl.ca.location", "ca_file", "It must have certificates of authorities, in PEM."),
+        ("ssl.certificate.location", "certificate_file", "It must have the client's certificate, in PEM."),
+        (
+            "ssl.key.location",
+            "key_file",
+            "It must have the private key of the certificate in `certificate_file`, in PEM and not encrypted.",
+        ),
+    ];
+    for (property, setting, hint) in files {
+        if let Some(reason) = reason.strip_prefix(property) {
+            let reason = reason.trim_start_matches(" failed").trim_start_matches(": ");
+            let text = format!("the Kafka client refuses the file of `{setting}`: {reason}");
+            return KafkaError::new(KafkaErrorKind::Configuration, text).with_hint(hint);
+        }
+    }
+    KafkaError::new(KafkaErrorKind::Configuration, format!("the Kafka client does not start: {reason}"))
 }
 
 /// An error as librdkafka reports it.
@@ -100,6 +212,11 @@ impl Place<'_> {
             let text = format!("the identity has no right {right} at Kafka `{brokers}`");
             KafkaError::new(KafkaErrorKind::Unauthorized { right: right.into() }, text)
         };
+        if (code.is_unauthenticated() || code.is_unreachable())
+            && let Some(fault) = TlsFault::of(text)
+        {
+            return fault.error(brokers, text);
+        }
         match code.0 {
             29 => unauthorized(match access {
                 Access::Read => format!("READ and DESCRIBE on topic `{topic}`"),
@@ -156,6 +273,15 @@ impl Place<'_> {
                 format!("a message or a batch is larger than topic `{topic}` of Kafka `{brokers}` accepts"),
             )
             .with_hint("Raise the topic's `max.message.bytes`, or set a lower `batch_rows`."),
+            // _MSG_TIMED_OUT, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+            -192 | 19 | 20 => KafkaError::new(
+                KafkaErrorKind::Other,
+                format!("a message was not acknowledged by topic `{topic}` of Kafka `{brokers}`: {text}"),
+            )
+            .with_hint(
+                "Check the brokers: each partition needs a leader, and as many replicas in sync as the topic's \
+                 `min.insync.replicas`.",
+            ),
             // CORRUPT_MESSAGE, _BAD_MSG, _BAD_COMPRESSION.
             2 | -199 | -198 => KafkaError::new(
                 KafkaErrorKind::Corrupt,
@@ -166,7 +292,7 @@ impl Place<'_> {
                 format!("Kafka `{brokers}` and this client do not authenticate each other: {text}"),
             ),
             // LEADER_NOT_AVAILABLE, NOT_LEADER_FOR_PARTITION, BROKER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, and those of coordinators.
-            5 | 6 | 8 | 9 | 14..=16 => KafkaError::new(
+            5 | 6 | 8 | 9 | 14..=16 | 74 | 75 => KafkaError::new(
                 KafkaErrorKind::Unreachable,
                 format!("Kafka `{brokers}` is not ready: {text}"),
             )
@@ -197,6 +323,8 @@ mod tests {
     #[test]
     fn codes_are_those_of_the_client() {
         use sys::rd_kafka_resp_err_t::*;
+        assert_eq!(Code::TRANSPORT.0, RD_KAFKA_RESP_ERR__TRANSPORT as i32);
+        assert_eq!(Code::SSL.0, RD_KAFKA_RESP_ERR__SSL as i32);
         assert_eq!(Code::AUTHENTICATION.0, RD_KAFKA_RESP_ERR__AUTHENTICATION as i32);
         assert_eq!(Code::NO_OFFSET.0, RD_KAFKA_RESP_ERR__NO_OFFSET as i32);
         assert_eq!(Code::PARTITION_EOF.0, RD_KAFKA_RESP_ERR__PARTITION_EOF as i32);
@@ -218,6 +346,8 @@ mod tests {
             RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE,
             RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
             RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+            RD_KAFKA_RESP_ERR_FENCED_LEADER_EPOCH,
+            RD_KAFKA_RESP_ERR_UNKNOWN_LEADER_EPOCH,
         ];
         let unknown = [
             RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART,
@@ -250,6 +380,14 @@ mod tests {
         }
         let error = place.error(Code(RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED as i32), "");
         assert_eq!(error.kind(), &KafkaErrorKind::Unauthorized { right: "READ on group `g`".into() });
+        for code in [
+            RD_KAFKA_RESP_ERR__MSG_TIMED_OUT,
+            RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS,
+            RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ] {
+            let error = place.error(Code(code as i32), "");
+            assert!(error.hint().is_some_and(|hint| hint.contains("`min.insync.replicas`")), "{error:?}");
+        }
         let member = Place { instance_id: "i", ..place };
         for code in [RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID, RD_KAFKA_RESP_ERR_UNRELEASED_INSTANCE_ID] {
             let error = member.error(Code(code as i32), "");
@@ -296,5 +434,37 @@ mod tests {
             error.hint().is_some_and(|hint| hint.contains("READ and DESCRIBE on topic `t`")),
             "{error:?}"
         );
+    }
+
+    #[test]
+    fn faults_of_tls_are_found_in_texts() {
+        let refused = Some(TlsFault::CertificateRefused);
+        for alert in [42, 46, 48, 116] {
+            let text =
+                format!("Receive failed: error:0A: alert: SSL alert number {alert} (after 1ms in state UP)");
+            assert_eq!(TlsFault::of(&text), refused, "{text}");
+            assert_eq!(Code::TRANSPORT.refined_by(&text), Code::SSL);
+            assert_eq!(Code::ALL_BROKERS_DOWN.refined_by(&text), Code::ALL_BROKERS_DOWN);
+        }
+        for text in [
+            "SSL handshake failed: Disconnected: SSL connection closed by peer (after 1ms in state SSL_HANDSHAKE)",
+            "Disconnected: SSL connection closed by peer (after 1ms in state SSL_HANDSHAKE)",
+            "SSL handshake failed: SSL transport error: Connection reset by peer (after 1ms in state SSL_HANDSHAKE)",
+        ] {
+            assert_eq!(TlsFault::of(text), Some(TlsFault::ListenerWithoutTls), "{text}");
+        }
+        for text in [
+            "SSL alert number 40",
+            "Disconnected (after 1ms in state UP)",
+            "SSL alert number 4",
+            "Disconnected",
+            "",
+        ] {
+            assert_eq!(TlsFault::of(text), None, "{text}");
+            assert_eq!(Code::TRANSPORT.refined_by(text), Code::TRANSPORT);
+        }
+        let text = "b: certificate verify failed: broker certificate could not be verified, verify (install) (after 7ms)";
+        assert_eq!(without_advice(text), "b: certificate verify failed (after 7ms)");
+        assert_eq!(without_advice("refused (after 7ms)"), "refused (after 7ms)");
     }
 }

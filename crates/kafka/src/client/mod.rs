@@ -16,6 +16,7 @@ use std::{
     collections::HashMap,
     ffi::CStr,
     fmt::{self, Debug},
+    fs::File,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -50,9 +51,14 @@ const CREATED_INTERVAL: Duration = Duration::from_millis(20);
 /// The time after which a coordinator that is not ready is called again.
 const COORDINATOR_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The calls about groups that a client keeps without anybody who waits, and the time: librdkafka ends them after an hour.
-const LEFT_CALLS_MAX: usize = 64;
-const LEFT_CALLS_TIME: Duration = Duration::from_secs(20 * 60);
+/// The properties of the client for calls.
+const PROPERTIES_OF_CALLS: [(&str, &str); 2] = [
+    // Calls wait for the broker that was the controller at the last refresh. A client without topics has no other reason to ask
+    // for the broker that is the controller now, when that one is dead.
+    ("topic.metadata.refresh.interval.ms", "10000"),
+    // Otherwise librdkafka 2.12 connects to a dead broker without backing off, while a call waits for it: two threads are busy.
+    ("enable.sparse.connections", "false"),
+];
 
 /// A password's bytes at most.
 const PASSWORD_BYTES_MAX: u64 = 64 << 10;
@@ -77,29 +83,20 @@ struct Settings {
 
 /// The client of librdkafka for calls.
 struct Calls {
-    handle: Arc<Handle>,
+    /// None while it is dropped, as the queue.
+    handle: Option<Arc<Handle>>,
     /// Woken by answers and by callbacks that wait.
     woken: Arc<Notify>,
-    _callbacks: Queue,
-    /// The number of calls about groups that nobody waits for any more, and the time of the first: librdkafka keeps them.
-    left: Mutex<(usize, Option<time::Instant>)>,
+    callbacks: Option<Queue>,
 }
 
-/// A call about a group that is waited for.
-struct GroupCall<'c> {
-    calls: &'c Calls,
-    call: Call,
+/// Takes the client for calls out of use, unless its call about a group was answered. librdkafka 2.12 ends the process when the
+/// coordinator of a group comes up after a call about the group has timed out. So such calls have a long timeout there, and
+/// those that are given up end with their client.
+struct GroupCallGuard<'c> {
+    calls: &'c FirstCall,
+    used: Arc<Calls>,
     is_answered: bool,
-}
-
-impl Drop for GroupCall<'_> {
-    fn drop(&mut self) {
-        if !self.is_answered {
-            let mut left = self.calls.left.lock().unwrap_or_else(PoisonError::into_inner);
-            left.0 += 1;
-            left.1.get_or_insert_with(time::Instant::now);
-        }
-    }
 }
 
 impl Debug for Client {
@@ -110,7 +107,7 @@ impl Debug for Client {
 
 impl Client {
     /// A client that connects at its first call. Checks the settings, the names and values of further properties, and that
-    /// the password can be read. The clock dates bearer tokens.
+    /// the files of password, certificates and key can be read. The clock dates bearer tokens.
     pub fn new(config: ConnectionConfig, clock: Arc<dyn Clock>) -> Result<Client, KafkaError> {
         let settings = Settings { config, clock };
         settings.properties()?;
@@ -119,18 +116,17 @@ impl Client {
 
     fn calls(&self) -> Result<Arc<Calls>, KafkaError> {
         let mut calls = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match calls.take() {
-            Some(made) if made.is_full() => retire(made),
-            Some(made) => return Ok(Arc::clone(calls.insert(made))),
-            None => {}
+        if let Some(calls) = &*calls {
+            return Ok(Arc::clone(calls));
         }
         let (mut properties, callbacks) = (self.settings.properties()?, self.settings.callbacks());
-        // Otherwise a call that waits for a certain broker which is down connects to it again at once whenever that fails.
-        properties.set("enable.sparse.connections", "false")?;
+        for (name, value) in PROPERTIES_OF_CALLS {
+            properties.set(name, value)?;
+        }
         let handle = Arc::new(Handle::new(HandleKind::Consumer, properties, callbacks)?);
         let woken = Arc::new(Notify::new());
         let callbacks = Queue::main(&handle, wake(&woken));
-        let made = Arc::new(Calls { handle, woken, _callbacks: callbacks, left: Mutex::default() });
+        let made = Arc::new(Calls { handle: Some(handle), woken, callbacks: Some(callbacks) });
         *calls = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -140,7 +136,7 @@ impl Client {
     /// The size of the largest batch that a topic accepts. Fails if there is no such topic.
     async fn message_bytes_max(&self, topic: &str) -> Result<usize, KafkaError> {
         let calls = self.calls()?;
-        let call = Call::properties(&calls.handle, &c_text(topic, "topic")?, wake(&calls.woken));
+        let call = Call::properties(calls.handle(), &c_text(topic, "topic")?, wake(&calls.woken));
         let place = Place { access: Access::Limits, ..self.settings.place(topic) };
         let value = calls.wait(place, || call.property("max.message.bytes", place)).await?;
         value.and_then(|value| value.parse().ok()).ok_or_else(|| place.timeout())
@@ -153,29 +149,30 @@ impl Client {
         call: impl Fn(&Arc<Handle>, &CStr, Wake) -> Call,
         answer: impl Fn(&Call, Place<'_>) -> Option<GroupResult<T>>,
     ) -> Result<T, KafkaError> {
-        let calls = self.calls()?;
         let name = c_text(group, "group")?;
         let place = Place { access: Access::Group, group, ..self.settings.place("") };
         let deadline = time::Instant::now() + Duration::from_millis(admin::CALL_TIMEOUT_MS as u64);
         loop {
-            let call = call(&calls.handle, &name, wake(&calls.woken));
-            let mut attempt = GroupCall { calls: &calls, call, is_answered: false };
-            let answered = calls.wait(place, || {
-                let answer = answer(&attempt.call, place);
-                attempt.is_answered |= answer.is_some();
-                answer
-            });
-            let error = match time::timeout(admin::GROUP_ATTEMPT, answered).await {
-                Ok(answer) => match answer? {
-                    GroupAnswer::Found(found) => return Ok(found),
-                    GroupAnswer::NotReady(error) => error,
-                },
-                Err(_) => place.timeout(),
+            let calls = self.calls()?;
+            let mut guard =
+                GroupCallGuard { calls: &self.calls, used: Arc::clone(&calls), is_answered: false };
+            let call = call(calls.handle(), &name, wake(&calls.woken));
+            let waited = time::timeout_at(deadline, calls.wait(place, || answer(&call, place))).await;
+            let error = match waited {
+                Ok(Ok(answer)) => {
+                    guard.is_answered = true;
+                    match answer {
+                        GroupAnswer::Found(found) => return Ok(found),
+                        GroupAnswer::NotReady(error) => error,
+                    }
+                }
+                Ok(Err(error)) if error.kind() == &KafkaErrorKind::Unreachable => error,
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return Err(place.timeout()),
             };
             if time::Instant::now() >= deadline {
                 return Err(error);
             }
-            drop(attempt);
             time::sleep(COORDINATOR_INTERVAL).await;
         }
     }
@@ -190,6 +187,19 @@ impl Settings {
         properties.set("socket.keepalive.enable", "true")?;
         for (name, value) in self.config.client_properties()? {
             properties.set(&name, &value)?;
+        }
+        let files = [
+            ("ca_file", &self.config.ca_file),
+            ("certificate_file", &self.config.certificate_file),
+            ("key_file", &self.config.key_file),
+        ];
+        for (setting, file) in files {
+            // librdkafka's own error has no reason.
+            if let Some(file) = file
+                && let Err(error) = File::open(file)
+            {
+                return Err(unreadable(setting, file, &format!("cannot be read: {error}")));
+            }
         }
         if let Some(file) = &self.config.password_file {
             properties.set("sasl.password", &password(file)?)?;
@@ -206,35 +216,19 @@ impl Settings {
     }
 }
 
-impl Calls {
-    /// True if it keeps so many calls, or one for so long, that another client is to take its place.
-    fn is_full(&self) -> bool {
-        let (count, first) = *self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        count >= LEFT_CALLS_MAX || first.is_some_and(|first| first.elapsed() > LEFT_CALLS_TIME)
-    }
-}
-
-/// Ends a client for calls when its last call has ended. It waits for its threads, so it ends in one of its own.
-fn retire(calls: Arc<Calls>) {
-    let ended = thread::Builder::new().name("kafka calls".to_owned()).spawn(move || {
-        while Arc::strong_count(&calls) > 1 {
-            thread::park_timeout(CREATED_TIMEOUT);
-        }
-    });
-    if let Err(error) = ended {
-        tracing::warn!(%error, "a client of Kafka ends in the thread of a caller");
-    }
-}
-
 fn wake(woken: &Arc<Notify>) -> Wake {
     let woken = Arc::clone(woken);
     Box::new(move || woken.notify_waiters())
 }
 
+/// The error of a file that a setting names.
+fn unreadable(setting: &str, file: &Path, reason: &str) -> KafkaError {
+    configuration(format!("`{setting}`: the file `{}` {reason}", file.display()))
+}
+
 /// The password in a file.
 fn password(file: &Path) -> Result<String, KafkaError> {
-    let unreadable =
-        |reason: String| configuration(format!("`password_file`: the file `{}` {reason}", file.display()));
+    let unreadable = |reason: String| unreadable("password_file", file, &reason);
     let bytes =
         std::fs::metadata(file).map_err(|error| unreadable(format!("cannot be read: {error}")))?.len();
     if bytes > PASSWORD_BYTES_MAX {
@@ -251,12 +245,16 @@ fn password(file: &Path) -> Result<String, KafkaError> {
 }
 
 impl Calls {
+    fn handle(&self) -> &Arc<Handle> {
+        self.handle.as_ref().expect("only a client that is dropped has none")
+    }
+
     /// Waits for an answer, and runs the client's callbacks meanwhile. Fails early if the identity is refused, and after a
     /// while if no broker is reached.
     async fn wait<T>(
         &self,
         place: Place<'_>,
-        mut answer: impl FnMut() -> Option<Result<T, KafkaError>>,
+        answer: impl Fn() -> Option<Result<T, KafkaError>>,
     ) -> Result<T, KafkaError> {
         let connect_deadline = time::Instant::now() + CONNECT_TIMEOUT;
         let deadline = time::Instant::now() + Duration::from_millis(admin::CALL_TIMEOUT_MS as u64 + 1000);
@@ -266,8 +264,8 @@ impl Calls {
             let woken = self.woken.notified();
             tokio::pin!(woken);
             woken.as_mut().enable();
-            self.handle.serve_callbacks();
-            for error in self.handle.take_errors() {
+            self.handle().serve_callbacks();
+            for error in self.handle().take_errors() {
                 if error.code.is_unauthenticated() {
                     return Err(place.error(error.code, &error.text));
                 }
@@ -305,7 +303,7 @@ fn distinct_partitions(places: &[(u32, OffsetAt)]) -> Vec<Vec<(usize, (u32, Offs
 impl Kafka for Client {
     async fn topic(&self, name: &str) -> Result<Topic, KafkaError> {
         let calls = self.calls()?;
-        let call = Call::describe(&calls.handle, &c_text(name, "topic")?, wake(&calls.woken));
+        let call = Call::describe(calls.handle(), &c_text(name, "topic")?, wake(&calls.woken));
         let place = self.settings.place(name);
         calls.wait(place, || call.topic(place)).await
     }
@@ -320,7 +318,7 @@ impl Kafka for Client {
         while let Some(places) = open.pop() {
             let wanted: Vec<(u32, OffsetAt)> = places.iter().map(|(_, place)| *place).collect();
             let call =
-                Call::offsets(&calls.handle, &name, &wanted, Isolation::ReadUncommitted, wake(&calls.woken));
+                Call::offsets(calls.handle(), &name, &wanted, Isolation::ReadUncommitted, wake(&calls.woken));
             let found = calls.wait(place, || call.partition_offsets(place)).await?;
             for (index, (partition, at)) in places {
                 let offset =
@@ -353,7 +351,7 @@ impl Kafka for Client {
         properties: &[(&str, &str)],
     ) -> Result<(), KafkaError> {
         let calls = self.calls()?;
-        let call = Call::create(&calls.handle, name, partitions, properties, wake(&calls.woken))?;
+        let call = Call::create(calls.handle(), name, partitions, properties, wake(&calls.woken))?;
         let place = Place { access: Access::Create, ..self.settings.place(name) };
         calls.wait(place, || call.created(place)).await?;
         // A broker knows a topic a moment after it was made.
@@ -451,13 +449,22 @@ impl Kafka for Client {
     }
 }
 
-impl Drop for FirstCall {
+impl Drop for Calls {
     fn drop(&mut self) {
-        // Ending librdkafka's threads may take a moment, for which an asynchronous caller must not wait.
-        let calls = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(calls) = calls {
-            // If no thread can be started, the value is dropped here, and the caller waits.
-            let _ = thread::Builder::new().name("kafka-close".to_owned()).spawn(move || drop(calls));
+        // Ending librdkafka's threads may take a moment, for which an asynchronous caller must not wait. If no thread can be
+        // started, the value is dropped here, and the caller waits.
+        let parts = (self.callbacks.take(), self.handle.take());
+        let _ = thread::Builder::new().name("kafka-close".to_owned()).spawn(move || drop(parts));
+    }
+}
+
+impl Drop for GroupCallGuard<'_> {
+    fn drop(&mut self) {
+        if self.is_answered {
+            return;
         }
+        let mut calls = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Other calls that use it have their answer before it ends.
+        calls.take_if(|calls| Arc::ptr_eq(calls, &self.used));
     }
 }

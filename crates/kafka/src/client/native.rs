@@ -16,7 +16,7 @@ use rdkafka_sys as sys;
 use swiftwater_event::Clock;
 use tracing::debug;
 
-use super::errors::{Code, NativeError};
+use super::errors::{Code, NativeError, start_error};
 use crate::{KafkaError, MessagePosition, Timestamp, TopicPartition, connection::configuration};
 
 /// Errors of a handle that wait to be read; more are dropped, as each comes again while its cause lasts.
@@ -26,6 +26,9 @@ const ERRORS_MAX: usize = 64;
 const TOKEN_REFRESH_SECONDS: i64 = 60;
 
 const TEXT_BYTES: usize = 512;
+
+/// The facility of librdkafka's log for connections that have failed or were closed.
+const CONNECTION_FAILED: &str = "FAIL";
 
 /// The text in a buffer that librdkafka has filled.
 pub(super) fn text_in(buffer: &[c_char]) -> String {
@@ -116,6 +119,8 @@ pub(super) struct Rebalance {
 /// The receiver of a handle's callbacks.
 pub(super) struct Callbacks {
     errors: Mutex<Vec<NativeError>>,
+    /// The last failure of a connection in librdkafka's log; empty if there was none.
+    connection_failure: Mutex<String>,
     /// At most one for each message that is produced.
     reports: Mutex<Vec<DeliveryReport>>,
     /// One at most, as the next one waits for its confirmation.
@@ -130,6 +135,7 @@ impl Callbacks {
     pub(super) fn new(token_file: Option<PathBuf>, clock: Arc<dyn Clock>) -> Callbacks {
         Callbacks {
             errors: Mutex::default(),
+            connection_failure: Mutex::default(),
             reports: Mutex::default(),
             rebalances: Mutex::default(),
             confirms_rebalances: AtomicBool::new(false),
@@ -143,6 +149,13 @@ impl Callbacks {
         if errors.len() < ERRORS_MAX {
             errors.push(error);
         }
+    }
+
+    /// The last failure of a connection. librdkafka reports only that all brokers are down when the broker closes a connection, as
+    /// it does without the TLS or SASL that it expects.
+    fn connection_failure(&self) -> Option<String> {
+        let failure = self.connection_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        (!failure.is_empty()).then(|| failure.clone())
     }
 
     /// The token in the file, or the reason why there is none.
@@ -166,7 +179,12 @@ unsafe extern "C" fn on_error(
 ) {
     // SAFETY: `opaque` is the `Callbacks` of the handle, which outlives it.
     let (callbacks, text) = unsafe { (&*opaque.cast::<Callbacks>(), text_at(reason)) };
-    callbacks.add_error(NativeError { code: Code(code), text, partition: None });
+    let code = Code(code).refined_by(&text);
+    let text = match code {
+        Code::ALL_BROKERS_DOWN => callbacks.connection_failure().unwrap_or(text),
+        _ => text,
+    };
+    callbacks.add_error(NativeError { code, text, partition: None });
 }
 
 unsafe extern "C" fn on_commit(
@@ -283,14 +301,21 @@ pub(super) unsafe fn message_timestamp(message: *const sys::rd_kafka_message_t) 
 }
 
 unsafe extern "C" fn on_log(
-    _: *const sys::rd_kafka_t,
+    handle: *const sys::rd_kafka_t,
     level: c_int,
     facility: *const c_char,
     text: *const c_char,
 ) {
     // SAFETY: both are C strings.
     let (facility, text) = unsafe { (text_at(facility), text_at(text)) };
-    // The errors among them come by `on_error`, too.
+    if facility == CONNECTION_FAILED && !handle.is_null() {
+        // SAFETY: the handle is alive, and its opaque pointer is the `Callbacks`, which outlive it.
+        let callbacks = unsafe { &*sys::rd_kafka_opaque(handle).cast::<Callbacks>() };
+        // The name of the thread precedes the text.
+        let failure = text.split_once("]: ").map_or(text.as_str(), |(_, failure)| failure);
+        *callbacks.connection_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure.to_owned();
+    }
+    // The errors among them come by `on_error`, too; closed connections do not.
     debug!(target: "kafka", level, facility, "{text}");
 }
 
@@ -385,7 +410,7 @@ impl Handle {
         };
         if raw.is_null() {
             let reason = text_in(&reason);
-            return Err(configuration(format!("the Kafka client does not start: {reason}")));
+            return Err(start_error(&reason));
         }
         // The client owns them now.
         properties.raw = ptr::null_mut();

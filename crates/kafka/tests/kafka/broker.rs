@@ -31,8 +31,8 @@ use crate::{
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The exit code of `broker.sh` where Java, Maven or the network is missing.
-const SKIPPED: i32 = 77;
+/// The exit code of the scripts where Java, Maven or the network is missing.
+pub(crate) const SKIPPED: i32 = 77;
 
 /// A broker of this test, which ends with it, or one that runs already.
 pub(crate) struct Broker {
@@ -40,17 +40,24 @@ pub(crate) struct Broker {
     directory: Option<TempDir>,
 }
 
-fn script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kafka/broker.sh")
+/// Runs `broker.sh`, as [`run_script_of`].
+fn run_script(directory: &Path, words: &[&str]) -> Result<String, (Option<i32>, String)> {
+    run_script_of("broker.sh", directory, words)
 }
 
-/// Runs `broker.sh`; its output, or its exit code and its reason. What it starts must not have the test's pipes.
-fn run_script(command: &str, directory: &Path, port: &str) -> Result<String, (Option<i32>, String)> {
+/// Runs a script of `tests/kafka`; its output, or its exit code and its reason. What it starts must not have the test's pipes.
+pub(crate) fn run_script_of(
+    script: &str,
+    directory: &Path,
+    words: &[&str],
+) -> Result<String, (Option<i32>, String)> {
     let errors = directory.join("script.log");
     let log = std::fs::File::create(&errors).unwrap();
     let output = Command::new("bash")
-        .arg(script())
-        .args([command.as_ref(), directory.as_os_str(), port.as_ref()])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kafka").join(script))
+        .arg(words[0])
+        .arg(directory)
+        .args(&words[1..])
         .stdin(Stdio::null())
         .stderr(log)
         .output()
@@ -64,11 +71,16 @@ fn run_script(command: &str, directory: &Path, port: &str) -> Result<String, (Op
 impl Broker {
     /// A broker; `None` if this machine cannot run one.
     fn start() -> Option<Broker> {
+        Broker::start_with(&[])
+    }
+
+    /// A broker, with further words for `broker.sh`.
+    fn start_with(words: &[&str]) -> Option<Broker> {
         if let Ok(address) = std::env::var("SWIFTWATER_KAFKA") {
             return Some(Broker { address, directory: None });
         }
         let directory = TempDir::new().unwrap();
-        match run_script("start", directory.path(), "0") {
+        match run_script(directory.path(), &[&["start", "0"], words].concat()) {
             Ok(address) => Some(Broker { address, directory: Some(directory) }),
             Err((Some(SKIPPED), reason)) => {
                 println!("skipped: {}", reason.trim());
@@ -78,16 +90,31 @@ impl Broker {
         }
     }
 
-    /// A broker, and the address of its listener that requires SASL; `None` if this machine cannot run one, or another one
-    /// is to be used.
-    pub(crate) fn start_with_sasl() -> Option<(Broker, String)> {
-        let broker = Broker::start()?;
-        let Some(directory) = &broker.directory else {
+    /// A broker with listeners that check identities, `tls` among them if it is so; `None` if this machine cannot run one, or
+    /// another one is to be used.
+    pub(crate) fn start_with_identities(tls: bool) -> Option<Broker> {
+        let broker = Broker::start_with(if tls { &["tls"] } else { &[] })?;
+        if broker.directory.is_none() {
             println!("skipped: the broker of SWIFTWATER_KAFKA has no listener for these identities");
             return None;
-        };
-        let address = std::fs::read_to_string(directory.path().join("sasl.address")).unwrap();
-        Some((broker, address.trim().to_owned()))
+        }
+        Some(broker)
+    }
+
+    /// The address of the listener without encryption and identities.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A file of the broker that the test has started.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.as_ref().unwrap().path().join(name)
+    }
+
+    /// The address of the listener `sasl`, `tls` or `certificate`.
+    pub(crate) fn address_of(&self, listener: &str) -> String {
+        let address = std::fs::read_to_string(self.file(&format!("{listener}.address"))).unwrap();
+        address.trim().to_owned()
     }
 
     fn config(&self) -> ClientConfig {
@@ -140,7 +167,7 @@ fn client(address: &str, memory_bytes: u64) -> Client {
 impl Drop for Broker {
     fn drop(&mut self) {
         if let Some(directory) = &self.directory {
-            let _ = run_script("stop", directory.path(), "0");
+            let _ = run_script(directory.path(), &["stop"]);
         }
     }
 }
@@ -346,7 +373,7 @@ async fn reading_continues_after_a_restart(broker: &Broker) {
     consumer.assign(0, 0);
     assert_eq!(read(&mut consumer, 0).await.1, 10);
     assert_eq!(kafka.group("restarts").await, Ok(Vec::new()));
-    run_script("stop", directory.path(), "0").unwrap();
+    run_script(directory.path(), &["stop"]).unwrap();
     match next(&mut consumer).await {
         Fetched::Waiting { error, .. } => assert_eq!(error.kind(), &KafkaErrorKind::Unreachable, "{error}"),
         other => panic!("{other:?}"),
@@ -362,7 +389,7 @@ async fn reading_continues_after_a_restart(broker: &Broker) {
     let used = processor_seconds() - before;
     assert!(used < 2.0, "{used} s of processor time while the broker is away");
     let port = broker.address.rsplit(':').next().unwrap();
-    run_script("start", directory.path(), port).unwrap();
+    run_script(directory.path(), &["start", port]).unwrap();
     assert_eq!(kafka.group("restarts").await, Ok(Vec::new()));
     broker.append("restarts", 0, &values(10..20)).await;
     let (messages, _) = read(&mut consumer, 0).await;

@@ -4,6 +4,8 @@
 
 #[cfg(feature = "client")]
 mod broker;
+#[cfg(feature = "client")]
+mod brokers;
 mod cluster;
 mod fake;
 #[cfg(feature = "client")]
@@ -11,3 +13,5 @@ mod identity;
 mod membership;
 mod producing;
 mod suite;
+#[cfg(feature = "client")]
+mod tls;
