@@ -5,6 +5,8 @@ CARGO ?= cargo
 RUN_ARGS ?=
 BENCH_ARGS ?=
 SEEDS_ARGS ?=
+KAFKA_ARGS ?=
+PYTHON ?= python3
 BIN_DIR ?= $(HOME)/.local/bin
 
 # rustup's directory, for shells that were opened before it was installed.
@@ -12,7 +14,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 export CARGO
 export FUZZ_SECONDS SOAK_SECONDS
 
-.PHONY: help setup run build install test torture bench bench-seeds docs fmt
+.PHONY: help setup run build install test torture bench bench-seeds bench-kafka docs fmt
 
 help: ## List these targets.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r target what; do \
@@ -50,6 +52,13 @@ bench: setup ## All benchmarks; writes bench/RESULTS.md, bench/results/ (BENCH_A
 bench-seeds: setup ## Published experiments run again, the short form (SEEDS_ARGS="--output html").
 	$(CARGO) build --release -p swiftwater-cli
 	$(TARGET_DIR)/release/swiftwater bench seeds $(SEEDS_ARGS)
+
+bench-kafka: setup ## Streams, sinks and clusters over a broker of its own; needs Java 17, Maven, and confluent-kafka for PYTHON.
+	$(CARGO) build --release -p swiftwater-cli
+	$(PYTHON) bench/kafka.py $(TARGET_DIR)/release/swiftwater $(KAFKA_ARGS)
+	$(PYTHON) bench/cluster.py $(TARGET_DIR)/release/swiftwater
+	$(PYTHON) bench/cluster.py $(TARGET_DIR)/release/swiftwater --queries groupings
+	$(PYTHON) bench/cluster.py $(TARGET_DIR)/release/swiftwater --latency 5000 --nodes 2
 
 docs: setup ## The documentation as a book with search, in target/book; installs mdbook if it is missing.
 	@command -v mdbook >/dev/null || { \
