@@ -113,7 +113,7 @@ fuzz_target!(|bytes: &[u8]| {
         let bindings: Vec<_> = wants.as_slice().iter().filter_map(|want| plan.find(want)).collect();
         let input = Rows::Events { decoded: &decoded, bindings: &bindings, rows: &rows, now: 0 };
         let mut expected = Vec::new();
-        program.keep(&input, &mut Scratch::default(), &Bump::new(), &mut EvalCounts::default(), &mut expected);
+        program.filter_rows(&input, &mut Scratch::default(), &Bump::new(), &mut EvalCounts::default(), &mut expected);
         assert_eq!(found.get(number).cloned().unwrap_or_default(), expected, "{filter}\n{events}");
     }
 });

@@ -15,7 +15,7 @@ struct Columns(AnalyzerOptions);
 
 impl SearchColumns for Columns {
     fn defaults(&self) -> Vec<SearchColumn> {
-        vec![SearchColumn { id: 0, kind: TextKind::Words, analyzer: Arc::new(Analyzer::new(self.0)) }]
+        vec![SearchColumn { id: 0, kind: TextKind::Words, analyzer: Arc::new(Analyzer::new(self.0)), boost: 1.0 }]
     }
 
     fn column(&self, _: &[Box<str>]) -> Result<SearchColumn, UnknownColumn> {
