@@ -38,8 +38,9 @@ pub(crate) struct WaitingEvents {
     in_order: bool,
     /// By time, partition and offset; those of one message by their order in it.
     waiting: BTreeMap<(Millis, u32, u64, u32), Bytes>,
-    /// The bytes that wait.
-    pub(crate) bytes: u64,
+    /// The bytes that wait, and of those that were released and are not processed.
+    bytes: u64,
+    released: u64,
     /// All before this time were released.
     pub(crate) until: Millis,
     /// The latest time that was released.
@@ -57,6 +58,7 @@ impl WaitingEvents {
             in_order,
             waiting: BTreeMap::new(),
             bytes: 0,
+            released: 0,
             until: begins,
             latest: begins,
             bytes_per_second,
@@ -81,7 +83,7 @@ impl WaitingEvents {
                 continue;
             }
             self.bytes += event.len() as u64;
-            if self.bytes > self.bytes_per_second.saturating_mul(BURST) {
+            if self.held() > self.bytes_per_second.saturating_mul(BURST) {
                 self.end(TooManyEvents::OfQuery);
                 return late;
             }
@@ -94,7 +96,17 @@ impl WaitingEvents {
     pub(crate) fn end(&mut self, why: TooManyEvents) {
         self.too_many = Some(why);
         self.waiting.clear();
-        self.bytes = 0;
+        (self.bytes, self.released) = (0, 0);
+    }
+
+    /// The bytes that it holds.
+    pub(crate) fn held(&self) -> u64 {
+        self.bytes + self.released
+    }
+
+    /// The events that were released are processed.
+    pub(crate) fn fed(&mut self) {
+        self.released = 0;
     }
 
     /// The time of the first event that waits.
@@ -120,6 +132,7 @@ impl WaitingEvents {
         for (time, event) in &events {
             self.latest = self.latest.max(*time);
             self.bytes -= event.len() as u64;
+            self.released += event.len() as u64;
             let (allowed, before) = self.allowed;
             let passed = time.abs_diff(before).saturating_mul(self.bytes_per_second) / 1000;
             let allowed = allowed.saturating_add(passed).min(self.bytes_per_second.saturating_mul(BURST));

@@ -286,17 +286,21 @@ impl Server {
         if self.of_events.is_empty() {
             return;
         }
+        let mut has_any = false;
         accepted.retain(|new| {
             let served = self.queries.get_mut(&new.query);
             let Some(events) = served.and_then(|served| served.events.as_mut()) else { return true };
             let Some(rows) = &new.rows else { return false };
+            has_any = true;
             lacking.extend(events.push(partition, new.first, rows).map(|until| (new.query, until)));
             if rows.is_cut {
                 lacking.push((new.query, mark.time));
             }
             false
         });
-        self.end_largest();
+        if has_any {
+            self.end_largest();
+        }
     }
 
     /// Ends the queries whose events have the most bytes, while those of all have more than may be.
@@ -304,7 +308,7 @@ impl Server {
         loop {
             let of_events = self.of_events.iter();
             let sizes = of_events
-                .filter_map(|number| Some((self.queries.get(number)?.events.as_ref()?.bytes, *number)));
+                .filter_map(|number| Some((self.queries.get(number)?.events.as_ref()?.held(), *number)));
             let (all, largest) =
                 sizes.fold((0, (0, 0)), |(all, largest), size| (all + size.0, largest.max(size)));
             if all <= self.limits.event_bytes_of_all {
@@ -328,6 +332,12 @@ impl Server {
             }
         }
         released
+    }
+
+    /// A query has processed the events that were released.
+    pub fn fed(&mut self, number: QueryNumber) {
+        let events = self.queries.get_mut(&number).and_then(|served| served.events.as_mut());
+        events.into_iter().for_each(WaitingEvents::fed);
     }
 
     /// The first time at which events of such a query wait for partitions.

@@ -290,6 +290,7 @@ impl Cluster {
         let turn = self.now.unsigned_abs();
         let is_last = self.is_last;
         let is_busy = |number: QueryNumber| !is_last && (turn + number).is_multiple_of(3);
+        let mut fed = Vec::new();
         for released in self.servers.iter_mut().flat_map(|server| server.release(is_busy)) {
             let served = self.served.get_mut(&released.query).unwrap();
             let times: Vec<Millis> = released.events.iter().map(|(time, _)| *time).collect();
@@ -299,7 +300,9 @@ impl Cluster {
             served.until = released.until;
             let text = |(_, event): &(Millis, Bytes)| String::from_utf8_lossy(event).trim_end().to_owned();
             served.released.extend(released.events.iter().map(text));
+            fed.push((served.server, released.query));
         }
+        fed.into_iter().for_each(|(server, query)| self.servers[server].fed(query));
         let times = self.servers.each_mut().map(|server| [server.time(), server.whole_time()]);
         let standing = |(_, served): &(&u64, &mut Served)| !served.has_ended && !served.query.is_of_events();
         for (number, served) in self.served.iter_mut().filter(standing) {

@@ -136,7 +136,7 @@ pub struct StreamMeta {
     pub lag_ms: u64,
     /// The share of its events that its sources send on, where they sample.
     pub sample: Option<f64>,
-    /// Messages that its source deleted before they were read, since it was first read.
+    /// Messages that its source deleted before they were read, since the start of the server; 0 of a stream of a cluster.
     pub lost: u64,
 }
 

@@ -152,23 +152,25 @@ impl Client {
         let name = c_text(group, "group")?;
         let place = Place { access: Access::Group, group, ..self.settings.place("") };
         let deadline = time::Instant::now() + Duration::from_millis(admin::CALL_TIMEOUT_MS as u64);
+        let mut unreachable = None;
         loop {
             let calls = self.calls()?;
             let mut guard =
                 GroupCallGuard { calls: &self.calls, used: Arc::clone(&calls), is_answered: false };
             let call = call(calls.handle(), &name, wake(&calls.woken));
-            let waited = time::timeout_at(deadline, calls.wait(place, || answer(&call, place))).await;
-            let error = match waited {
-                Ok(Ok(answer)) => {
-                    guard.is_answered = true;
-                    match answer {
-                        GroupAnswer::Found(found) => return Ok(found),
-                        GroupAnswer::NotReady(error) => error,
-                    }
+            let answered = calls.wait(place, || {
+                let answer = answer(&call, place);
+                guard.is_answered |= answer.is_some();
+                answer
+            });
+            let error = match time::timeout_at(deadline, answered).await {
+                Ok(Ok(GroupAnswer::Found(found))) => return Ok(found),
+                Ok(Ok(GroupAnswer::NotReady(error))) => error,
+                Ok(Err(error)) if error.kind() == &KafkaErrorKind::Unreachable => {
+                    unreachable.insert(error).clone()
                 }
-                Ok(Err(error)) if error.kind() == &KafkaErrorKind::Unreachable => error,
                 Ok(Err(error)) => return Err(error),
-                Err(_) => return Err(place.timeout()),
+                Err(_) => return Err(unreachable.unwrap_or_else(|| place.timeout())),
             };
             if time::Instant::now() >= deadline {
                 return Err(error);
@@ -254,7 +256,7 @@ impl Calls {
     async fn wait<T>(
         &self,
         place: Place<'_>,
-        answer: impl Fn() -> Option<Result<T, KafkaError>>,
+        mut answer: impl FnMut() -> Option<Result<T, KafkaError>>,
     ) -> Result<T, KafkaError> {
         let connect_deadline = time::Instant::now() + CONNECT_TIMEOUT;
         let deadline = time::Instant::now() + Duration::from_millis(admin::CALL_TIMEOUT_MS as u64 + 1000);

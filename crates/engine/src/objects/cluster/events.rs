@@ -1,37 +1,65 @@
 //! Feeds the queries that this node computes with the events that workers send: each is on a stream of its own, whose time is that of the
 //! events' messages.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Weak},
+};
 
 use bytes::Bytes;
-use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use swiftwater_cluster::{QueryNumber, ReleasedEvents, TooManyEvents};
 use swiftwater_event::{CheckLimits, EventBatch, EventMeta, Millis, Offset, StreamName, check_block};
-use swiftwater_runtime::parts::Stream;
+use swiftwater_runtime::parts::{Stream, count_panic};
+use tokio::task::{Id, JoinSet};
 
 use super::{Cluster, serving::Serving};
 use crate::{durable::fed_stream::advance_fed, shared::Shared};
 
-/// The feeding of queries under way. Each goes on alone, so that one which takes long holds up no other.
+/// The feeding of queries under way. Each is a task of its own, so that one which takes long holds up no other.
 #[derive(Default)]
 pub(super) struct Feeds {
-    under_way: FuturesUnordered<BoxFuture<'static, (StreamName, QueryNumber)>>,
+    tasks: JoinSet<()>,
+    fed: HashMap<Id, Fed>,
     busy: BTreeSet<(StreamName, QueryNumber)>,
 }
 
+/// A query that takes events.
+struct Fed {
+    serving: Arc<Serving>,
+    query: QueryNumber,
+    stream: Arc<Stream>,
+}
+
 impl Feeds {
+    fn is_busy(&self, name: &StreamName, query: QueryNumber) -> bool {
+        self.busy.contains(&(name.clone(), query))
+    }
+
+    fn spawn(&mut self, fed: Fed, feed: impl Future<Output = ()> + Send + 'static) {
+        self.busy.insert((fed.serving.name.clone(), fed.query));
+        self.fed.insert(self.tasks.spawn(feed).id(), fed);
+    }
+
     /// Waits until a query has taken its events, without end if none has any.
-    pub(super) async fn next(&mut self) {
-        match self.under_way.next().await {
-            Some(of) => drop(self.busy.remove(&of)),
-            None => std::future::pending().await,
+    pub(super) async fn next(&mut self, shared: &Weak<Shared>) {
+        let Some(ended) = self.tasks.join_next_with_id().await else { return std::future::pending().await };
+        let (id, has_failed) = match ended {
+            Ok((id, ())) => (id, false),
+            Err(error) => (error.id(), true),
+        };
+        let Some(Fed { serving, query, stream }) = self.fed.remove(&id) else { return };
+        serving.state.served.lock().server.fed(query);
+        self.busy.remove(&(serving.name.clone(), query));
+        if let Some(shared) = shared.upgrade().filter(|_| has_failed) {
+            count_panic("the events of a query");
+            shared.fail_remote(&stream, None, "the events of the query could not be processed");
         }
     }
 
     /// Waits until all have taken their events.
-    pub(super) async fn finish(&mut self) {
+    pub(super) async fn finish(&mut self, shared: &Weak<Shared>) {
         while !self.busy.is_empty() {
-            self.next().await;
+            self.next(shared).await;
         }
     }
 }
@@ -40,17 +68,17 @@ impl Cluster {
     /// Feeds the queries of all streams with the events that are complete by now.
     pub(super) fn feed_streams(&self, feeds: &mut Feeds) {
         let Some(shared) = self.shared.upgrade() else { return };
-        for (name, stream) in self.all_streams() {
-            stream.serving.feed(&shared, &name, feeds);
+        for (_, stream) in self.all_streams() {
+            stream.serving.feed(&shared, feeds);
         }
     }
 }
 
 impl Serving {
-    fn feed(&self, shared: &Arc<Shared>, name: &StreamName, feeds: &mut Feeds) {
+    fn feed(self: &Arc<Self>, shared: &Arc<Shared>, feeds: &mut Feeds) {
         let (released, too_many) = {
             let mut served = self.state.served.lock();
-            let released = served.server.release(|number| feeds.busy.contains(&(name.clone(), number)));
+            let released = served.server.release(|number| feeds.is_busy(&self.name, number));
             let of_query = |one: ReleasedEvents| {
                 let stream = Arc::clone(&served.queries.get(&one.query)?.stream);
                 Some((one.query, stream, one.events, one.until))
@@ -64,26 +92,25 @@ impl Serving {
         for (stream, why) in too_many {
             let why = match why {
                 TooManyEvents::OfQuery => {
-                    "the node that answers the query had more bytes of events than cluster.event_bytes_per_second allows: have WHERE \
-                     select fewer, or raise the setting"
+                    "the node that answers the query had more bytes of events than cluster.event_bytes_per_second allows, or could not \
+                     process them in time: have WHERE select fewer, or raise the setting"
                 }
                 TooManyEvents::OfAll => {
-                    "the node that answers the query had more than 1 GiB of events that wait for partitions which are behind, of all \
-                     queries that it computes from events; this query had the most: see SHOW PARTITIONS, or have WHERE select fewer"
+                    "the node that answers the query had more than 1 GiB of events of all queries that it computes from events, which wait \
+                     for partitions that are behind or to be processed; this query had the most: see SHOW PARTITIONS, or have WHERE \
+                     select fewer"
                 }
             };
             shared.fail_remote(&stream, None, why);
         }
         for (query, stream, events, until) in released {
-            let of = (name.clone(), query);
-            feeds.busy.insert(of.clone());
+            let fed = Fed { serving: Arc::clone(self), query, stream: Arc::clone(&stream) };
             let shared = Arc::clone(shared);
-            feeds.under_way.push(Box::pin(async move {
+            feeds.spawn(fed, async move {
                 if let Err(NotFed::Unreadable) = feed(&shared, &stream, events, until).await {
                     shared.fail_remote(&stream, None, "an event that another node sent cannot be read");
                 }
-                of
-            }));
+            });
         }
     }
 }

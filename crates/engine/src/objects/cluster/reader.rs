@@ -94,6 +94,17 @@ impl Cluster {
             let mut runs = 0_u64;
             loop {
                 let Some(stream_now) = stream.upgrade() else { return };
+                // It may be dropped, and be held by another reader alone.
+                if !cluster.stream(&stream_now.create.name).is_some_and(|now| Arc::ptr_eq(&now, &stream_now))
+                {
+                    return;
+                }
+                // It begins with what it has now.
+                while let Ok(order) = orders.try_recv() {
+                    if let Order::Release(_, done) = order {
+                        let _ = done.send(());
+                    }
+                }
                 if number > 0 && cluster.owned_of(&stream_now, number).is_empty() {
                     drop(stream_now);
                     let order = tokio::select! {
@@ -177,7 +188,9 @@ impl<'c> Reader<'c> {
         };
         let consumer = cluster.config.kafka.consumer(&stream.topic, &options)?;
         let producer = cluster.producer_of(&[&cluster.topics.partials]).await?;
-        let limits = WorkerLimits { resume_ms_max: RESUME_MS_MAX, ..WorkerLimits::default() };
+        let limits = WorkerLimits::default();
+        let kept_bytes_of_all = limits.kept_bytes_of_all / stream.readers.count();
+        let limits = WorkerLimits { resume_ms_max: RESUME_MS_MAX, kept_bytes_of_all, ..limits };
         let mut reader = Reader {
             cluster,
             number,
@@ -278,17 +291,18 @@ impl<'c> Reader<'c> {
 
     async fn obey(&mut self, order: Order) -> Result<(), KafkaError> {
         match order {
-            Order::Read(partitions) => self.read_partitions(partitions.into_iter().collect()).await?,
+            Order::Read(partitions) => {
+                let own = partitions.into_iter().filter(|(partition, _)| self.has(*partition)).collect();
+                self.read_partitions(own).await?;
+            }
             Order::Release(partitions, done) => {
                 self.send().await?;
                 self.stop(&partitions);
                 // The member goes on without an answer if it has ended.
                 let _ = done.send(());
             }
-            Order::Lose(partitions) => {
-                self.stop(&partitions);
-                partitions.iter().for_each(|of| self.cluster.positions.remove(&self.stream.topic, *of));
-            }
+            // Their positions are forgotten, or those of another reader by now.
+            Order::Lose(partitions) => self.stop(&partitions),
         }
         Ok(())
     }
@@ -392,9 +406,22 @@ impl<'c> Reader<'c> {
         Ok(())
     }
 
+    /// Stops partitions that this reader has no more: an order may have come while it began anew.
+    fn stop_those_of_others(&mut self) {
+        let others: Vec<u32> = self.worker.partitions().filter(|of| !self.has(*of)).collect();
+        self.stop(&others);
+    }
+
+    /// True if a partition is this node's and this reader's.
+    fn has(&self, partition: u32) -> bool {
+        let is_owned = self.cluster.owned.lock().contains_key(&(self.stream.topic.clone(), partition));
+        is_owned && self.stream.readers.has(self.number, partition)
+    }
+
     /// Sends what there is, and remembers where successors begin, once the brokers have it.
     async fn send(&mut self) -> Result<(), KafkaError> {
         self.check_topic()?;
+        self.stop_those_of_others();
         let units = run_blocking(usize::MAX, || self.worker.flush());
         let place = |of| Some((of, (self.worker.resume(of)?, self.worker.progress(of)?.0)));
         let places: Vec<_> = self.worker.partitions().filter_map(place).collect();

@@ -61,6 +61,11 @@ impl Readers {
         fewest
     }
 
+    /// True if a partition is this reader's.
+    pub(super) fn has(&self, reader: usize, partition: u32) -> bool {
+        self.of.lock().get(&partition) == Some(&reader)
+    }
+
     fn by_reader(&self, partitions: &[u32]) -> BTreeMap<usize, Vec<u32>> {
         let mut by_reader: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for partition in partitions {

@@ -2,10 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, OnceLock},
 };
 
 use swiftwater_cluster::{Accepted, DistributedQuery, NodeName, QueryNumber, Server, ServerLimits, Unit};
@@ -28,23 +25,23 @@ const BEGIN_NANOS_MAX: u64 = 10_000_000_000;
 /// The queries of a stream that this node serves.
 #[derive(Debug)]
 pub(super) struct Serving {
-    name: StreamName,
+    pub(super) name: StreamName,
     /// The stream on which those stand whose windows close without partitions that are behind.
     stream: Arc<Stream>,
     /// The stream of those whose windows wait for all partitions.
     patient: Arc<Stream>,
     /// The queries that were read back, and that are not added yet.
-    begin_soon: Arc<AtomicUsize>,
+    begin_soon: Arc<OrderedMutex<BTreeSet<QueryNumber>>>,
     pub(super) state: Arc<State>,
 }
 
 /// A query that is about to be added: the units of its stream wait for it.
 #[derive(Debug)]
-pub(super) struct BeginsSoon(Arc<AtomicUsize>);
+pub(super) struct BeginsSoon(Arc<OrderedMutex<BTreeSet<QueryNumber>>>, QueryNumber);
 
 impl Drop for BeginsSoon {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.lock().remove(&self.1);
     }
 }
 
@@ -185,9 +182,9 @@ impl Serving {
     }
 
     /// Lets units wait for a query that workers may know already.
-    pub(super) fn begins_soon(&self) -> BeginsSoon {
-        self.begin_soon.fetch_add(1, Ordering::AcqRel);
-        BeginsSoon(Arc::clone(&self.begin_soon))
+    pub(super) fn begins_soon(&self, number: QueryNumber) -> BeginsSoon {
+        self.begin_soon.lock().insert(number);
+        BeginsSoon(Arc::clone(&self.begin_soon), number)
     }
 
     /// Serves a query, which is to stand soon on the stream that this returns: if the node computes it from events, on one of its own, of
@@ -252,7 +249,10 @@ impl Serving {
     }
 
     /// Ends all queries.
-    pub(super) fn fail_all(&self, shared: &Shared, why: &str) {
+    pub(super) fn fail_all(&self, shared: &Shared, why: &'static str) {
+        for query in self.state.served.lock().queries.values_mut() {
+            query.failed = Some(why);
+        }
         for stream in self.streams() {
             shared.fail_remote(&stream, None, why);
         }
@@ -279,14 +279,21 @@ impl Serving {
         self.state.served.lock().server.set_partitions(partitions);
     }
 
-    /// True if a query was read back that does not stand yet.
-    pub(super) fn waits_for_begin(&self) -> bool {
-        if self.begin_soon.load(Ordering::Acquire) > 0 {
+    /// The last query that was read back and does not stand yet. Units that came before a later one have nothing of that.
+    pub(super) fn last_to_begin(&self) -> Option<QueryNumber> {
+        let soon = self.begin_soon.lock().last().copied();
+        soon.max(self.state.served.lock().waiting.last().copied())
+    }
+
+    /// True if a query up to this one was read back and does not stand yet.
+    pub(super) fn waits_for_begin(&self, last: Option<QueryNumber>) -> bool {
+        let Some(last) = last else { return false };
+        if self.begin_soon.lock().first().is_some_and(|first| *first <= last) {
             return true;
         }
         let mut served = self.state.served.lock();
         served.look_for_begun();
-        !served.waiting.is_empty()
+        served.waiting.first().is_some_and(|first| *first <= last)
     }
 
     /// Takes a unit: passes on the results, and closes what is over.

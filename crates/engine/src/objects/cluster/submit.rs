@@ -121,7 +121,12 @@ impl Cluster {
             Err(error) => return Err(error),
         };
         let Some(ReadBack { number, begins, _begins_soon: begins_soon }) = read else {
-            return Err(unavailable("the query was written, and could not be read back in time".to_owned()));
+            return Err(match self.stream(&name) {
+                Some(_) => {
+                    unavailable("the query was written, and could not be read back in time".to_owned())
+                }
+                None => refused(format!("stream `{name}` of the cluster was dropped")),
+            });
         };
         if !self.has_role(Role::Serve) {
             // It began to drain meanwhile. A query that nobody serves is ended.
@@ -293,7 +298,7 @@ impl Cluster {
         let reply = self.written.lock().remove(key);
         if let (Some(reply), Some(stream)) = (reply, stream) {
             // The client may be gone: then nobody takes the query, and it is ended.
-            let _ = reply.send(ReadBack { number, begins, _begins_soon: stream.serving.begins_soon() });
+            let _ = reply.send(ReadBack { number, begins, _begins_soon: stream.serving.begins_soon(number) });
         }
     }
 

@@ -45,7 +45,7 @@ impl Cluster {
         let mut feeds = Feeds::default();
         let result = self.read_units(&mut *consumer, partition, &mut feeds).await;
         // The events that were taken out for queries are not had again.
-        feeds.finish().await;
+        feeds.finish(&self.shared).await;
         result
     }
 
@@ -74,7 +74,7 @@ impl Cluster {
                     }
                     Fetched::Failed(error) => return Err(error),
                 },
-                () = feeds.next() => self.feed_streams(feeds),
+                () = feeds.next(&self.shared) => self.feed_streams(feeds),
                 _ = tick.tick() => {
                     self.tick_streams();
                     self.feed_streams(feeds);
@@ -106,7 +106,8 @@ impl Cluster {
             }
         };
         // Results of a query that is about to begin here.
-        while stream.serving.waits_for_begin() {
+        let last = stream.serving.last_to_begin();
+        while stream.serving.waits_for_begin(last) {
             tokio::time::sleep(Duration::from_millis(1)).await;
             if let Some(shared) = self.shared.upgrade() {
                 self.end_everywhere(stream.serving.tick(&shared));
@@ -123,6 +124,10 @@ impl Cluster {
         for stream in dropped {
             stream.serving.fail_all(&shared, "the stream was dropped");
             self.end_everywhere(stream.serving.tick(&shared));
+            // One that was about to begin does so first.
+            if !stream.serving.keys().is_empty() {
+                self.dropped.lock().push(stream);
+            }
         }
         for (_, stream) in self.all_streams() {
             stream.serving.set_partitions(stream.partitions.load(Ordering::Relaxed));
