@@ -38,6 +38,8 @@ pub(crate) struct Partition {
     pub(crate) time: Millis,
     /// Events are seen from this time on.
     pub(crate) from: Millis,
+    /// As of [`Place`].
+    done: (u64, Millis),
     kept: VecDeque<Batch>,
     pub(crate) kept_bytes: usize,
     /// All events from this time on are kept.
@@ -149,12 +151,13 @@ pub(crate) struct Joining<'j> {
 
 impl Partition {
     pub(crate) fn new(place: Place) -> Partition {
-        let Place { offset: next, from, time } = place;
+        let Place { offset: next, from, time, done } = place;
         Partition {
             shard: Shard::default(),
             next,
             time,
             from,
+            done,
             kept: VecDeque::new(),
             kept_bytes: 0,
             kept_from: from,
@@ -180,7 +183,8 @@ impl Partition {
             return;
         }
         // Time never goes back: an event whose message says an earlier time counts at the latest so far.
-        for time in &mut batch.times {
+        for (time, offset) in batch.times.iter_mut().zip(&batch.offsets) {
+            self.reach(*offset);
             self.time = self.time.max(*time);
             *time = self.time;
         }
@@ -196,6 +200,7 @@ impl Partition {
             }
         }
         self.next = self.next.max(batch.next);
+        self.reach(self.next);
         if batch.events.is_empty() {
             return;
         }
@@ -205,6 +210,13 @@ impl Partition {
             }
         }
         self.keep(batch, limits);
+    }
+
+    /// All before this offset was read: time is at least that of a worker before.
+    pub(crate) fn reach(&mut self, offset: u64) {
+        if offset >= self.done.0 {
+            self.time = self.time.max(self.done.1);
+        }
     }
 
     /// Matches events, and returns the steps of the operators.
@@ -487,15 +499,15 @@ impl Partition {
         // A successor also looks at what this worker keeps for queries that it does not know yet.
         let recent = self.time.saturating_sub_unsigned(kept_ms);
         let wanted = open.min(recent).max(self.from);
+        let done = if self.next >= self.done.0 { (self.next, self.time) } else { self.done };
+        let place = |time: Millis, offset: u64, from: Millis| Place { offset, from, time, done };
         // Events of the same time may be before an offset, but none of a later time.
         let earlier = self.places.iter().rev().find(|(time, _)| *time < wanted);
         match (earlier, self.places.front()) {
-            (Some((time, offset)), _) => Place { offset: *offset, from: wanted, time: *time },
-            (None, Some((time, offset))) => {
-                Place { offset: *offset, from: wanted.max(self.places_from), time: *time }
-            }
+            (Some((time, offset)), _) => place(*time, *offset, wanted),
+            (None, Some((time, offset))) => place(*time, *offset, wanted.max(self.places_from)),
             // There was no event since the beginning.
-            (None, None) => Place { offset: self.next, from: wanted, time: self.time },
+            (None, None) => place(self.time, self.next, wanted),
         }
     }
 }

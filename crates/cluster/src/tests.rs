@@ -17,7 +17,7 @@ use super::*;
 const PARTITIONS: u32 = 3;
 const SERVERS: [&str; 2] = ["server-0", "server-1"];
 
-const FIRST: Place = Place { offset: 0, from: 0, time: Millis::MIN };
+const FIRST: Place = Place { offset: 0, from: 0, time: Millis::MIN, done: (0, Millis::MIN) };
 
 /// A message of a partition: its time, its key, its value.
 type Message = (Millis, u8, i64);
@@ -753,4 +753,39 @@ fn the_largest_query_ends_when_the_events_of_all_are_too_many() {
     assert_eq!(send(&mut server), [(1, TooManyEvents::OfAll)]);
     // The other goes on.
     assert_eq!(send(&mut server).len(), 1);
+}
+
+#[test]
+fn an_event_that_comes_behind_what_a_worker_was_done_with_counts_for_its_successor_as_for_it() {
+    let text = "SELECT COUNT(*) AS n FROM STREAM() WINDOWING TUMBLING(100, TIME)";
+    for is_restart in [false, true] {
+        let mut server = Server::new(ServerLimits::default(), 1);
+        server.add(distributed(0, 1000, text));
+        let mut worker = worker_of([distributed(0, 1000, text)]);
+        let mut starts = Vec::new();
+        let mut send = |worker: &mut Worker| {
+            for (_, unit) in worker.flush() {
+                for accepted in server.accept(&"node".into(), unit) {
+                    starts.extend(accepted.slices.iter().map(|(slice, _)| slice.start));
+                }
+            }
+        };
+        let log: [Message; 2] = [(1010, 1, 1), (1020, 1, 1)];
+        worker.take(0, batch(&log[..1], 0), 0);
+        // Without events, brokers tell how far it is.
+        worker.advance(0, 1, 1550);
+        send(&mut worker);
+        let place = worker.resume(0).unwrap();
+        assert_eq!((place.offset, place.done), (0, (1, 1550)));
+        if is_restart {
+            worker = worker_of([distributed(0, 1000, text)]);
+            worker.start(0, place);
+        }
+        // Its producer says that it is of the first window, which is closed.
+        let next = worker.progress(0).unwrap().0;
+        worker.take(0, batch(&log[next as usize..], next), 0);
+        worker.advance(0, 2, 1700);
+        send(&mut worker);
+        assert_eq!(starts, [1000, 1500], "{is_restart}");
+    }
 }

@@ -103,6 +103,16 @@ pub struct Place {
     /// The time of the events before it: those behind it count at that time if their messages say an earlier one. The least of all
     /// times if it is not known.
     pub time: Millis,
+    /// A worker before was done up to this time with the events before this offset: those from there on count at that time at least,
+    /// as windows before it may be closed.
+    pub done: (u64, Millis),
+}
+
+impl Place {
+    /// The place of an offset behind which are all events from a time on, where no worker was before.
+    pub fn new(offset: u64, from: Millis) -> Place {
+        Place { offset, from, time: Millis::MIN, done: (0, Millis::MIN) }
+    }
 }
 
 /// A query, the node that serves it, and the operator that computes it.
@@ -349,6 +359,7 @@ impl Worker {
         if let Some(state) = self.partitions.get_mut(&partition) {
             state.next = state.next.max(next);
             state.time = state.time.max(time);
+            state.reach(next);
             state.drop_old(&limits);
         }
     }

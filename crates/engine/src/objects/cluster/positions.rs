@@ -2,15 +2,16 @@
 //! it.
 //!
 //! ```text
-//! offset of the successor's first message, and the text: FROM TIME TOPIC NEXT REJECTED TOMBSTONES LOST [REASON]
+//! offset of the successor's first message, and the text: FROM TIME TOPIC NEXT REJECTED TOMBSTONES LOST OFFSET DONE [REASON]
 //! ```
 //!
-//! FROM and TIME are those of its place, TOPIC is the id of the topic, and REASON is why the partition is not read at present. A text
+//! FROM, TIME, OFFSET and DONE are those of its place ([`Place::done`] has the last two), TOPIC is the id of the topic, and REASON is why the partition is not read at present. A text
 //! may end behind NEXT.
 
 use std::collections::BTreeMap;
 
 use swiftwater_cluster::Place;
+use swiftwater_event::Millis;
 use swiftwater_kafka::TopicId;
 use swiftwater_runtime::lock_order::OrderedMutex;
 
@@ -82,7 +83,8 @@ impl Position {
     /// The text that is committed for a partition of this topic.
     pub(super) fn text(&self, topic: TopicId) -> String {
         let Position { place, next, left_out: LeftOut { rejected, tombstones, lost }, waits, .. } = self;
-        let text = format!("{} {} {topic} {next} {rejected} {tombstones} {lost}", place.from, place.time);
+        let Place { from, time, done: (offset, done), .. } = place;
+        let text = format!("{from} {time} {topic} {next} {rejected} {tombstones} {lost} {offset} {done}");
         match waits {
             Some(why) => format!("{text} {}", &why[..why.floor_char_boundary(REASON_BYTES_MAX)]),
             None => text,
@@ -104,7 +106,7 @@ pub(super) struct Committed {
 impl Committed {
     /// Reads a text, if it is of this topic.
     pub(super) fn parse(text: &str, topic: TopicId) -> Option<Committed> {
-        let mut words = text.splitn(8, ' ').skip(2);
+        let mut words = text.splitn(10, ' ').skip(2);
         if words.next()?.parse() != Ok(topic) {
             return None;
         }
@@ -115,7 +117,8 @@ impl Committed {
             (Some(rejected), Some(tombstones), Some(lost)) => Some(LeftOut { rejected, tombstones, lost }),
             _ => None,
         };
-        Some(Committed { next, left_out, waits: words.next().map(str::to_owned) })
+        let waits = words.nth(2).map(str::to_owned);
+        Some(Committed { next, left_out, waits })
     }
 }
 
@@ -123,7 +126,16 @@ impl Committed {
 pub(super) fn place_of(offset: u64, text: &str, topic: TopicId) -> Option<Place> {
     let mut words = text.split(' ');
     let (from, time) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    (words.next()?.parse() == Ok(topic)).then_some(Place { offset, from, time })
+    if words.next()?.parse() != Ok(topic) {
+        return None;
+    }
+    let mut words = words.skip(4);
+    // None of an older release.
+    let done = words
+        .next()
+        .zip(words.next())
+        .and_then(|(offset, time)| Some((offset.parse().ok()?, time.parse().ok()?)));
+    Some(Place { offset, from, time, done: done.unwrap_or((0, Millis::MIN)) })
 }
 
 #[cfg(test)]
@@ -133,7 +145,7 @@ mod tests {
     #[test]
     fn progress_is_read_as_it_was_committed() {
         let (topic, other) = (TopicId(7), TopicId(8));
-        let place = Place { offset: 3, from: 10, time: -20 };
+        let place = Place { offset: 3, from: 10, time: -20, done: (9, 30) };
         let left_out = LeftOut { rejected: 1, tombstones: 2, lost: 3 };
         let position = Position { place, next: 9, left_out, counted: 9, waits: None };
         let read = Committed { next: 9, left_out: Some(left_out), waits: None };
@@ -150,5 +162,7 @@ mod tests {
         // Of an older release.
         let read = Committed { next: 9, left_out: None, waits: None };
         assert_eq!(Committed::parse(&format!("1 2 {topic} 9"), topic), Some(read));
+        let place = Place { time: 2, ..Place::new(3, 1) };
+        assert_eq!(place_of(3, &format!("1 2 {topic} 9"), topic), Some(place));
     }
 }

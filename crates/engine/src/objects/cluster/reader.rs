@@ -336,7 +336,9 @@ impl<'c> Reader<'c> {
         let ends = self.cluster.config.kafka.offsets(&self.stream.topic, &ends).await?;
         let found = self.cluster.config.kafka.offsets(&self.stream.topic, &asked).await?;
         let found = asked.iter().zip(found.into_iter().zip(ends)).map(|((partition, _), (offset, end))| {
-            (*partition, Place { offset: offset.min(end), from: needed, time: Millis::MIN })
+            let place = Place::new(offset.min(end), needed);
+            let before = partitions.get(partition).copied().flatten();
+            (*partition, Place { done: before.map_or(place.done, |before| before.done), ..place })
         });
         let committed = partitions.iter().filter(|(_, place)| is_wanted(place));
         let committed = committed.filter_map(|(partition, place)| Some((*partition, (*place)?)));
@@ -394,7 +396,7 @@ impl<'c> Reader<'c> {
                     position.left_out.lost += first.saturating_sub(wanted.max(position.counted));
                     position.counted = position.counted.max(first);
                 });
-                let place = Place { offset: first, from: self.broker_time, time: Millis::MIN };
+                let place = Place::new(first, self.broker_time);
                 self.worker.start(partition, place);
                 self.consumer.assign(partition, first);
             }
@@ -425,6 +427,12 @@ impl<'c> Reader<'c> {
         let units = run_blocking(usize::MAX, || self.worker.flush());
         let place = |of| Some((of, (self.worker.resume(of)?, self.worker.progress(of)?.0)));
         let places: Vec<_> = self.worker.partitions().filter_map(place).collect();
+        // Units may be written though that is not confirmed: what is read anew counts as in them.
+        for (partition, (place, _)) in &places {
+            self.cluster.positions.update(&self.stream.topic, *partition, |of| {
+                of.place.done = of.place.done.max(place.done);
+            });
+        }
         if !units.is_empty() {
             let messages: Vec<_> = units.iter().map(|(server, unit)| self.message(server, unit)).collect();
             self.write(&messages).await?;
