@@ -60,8 +60,10 @@ fi
 part "soaks, kills, long property tests" "$CARGO" test --release --workspace --no-fail-fast
 if command -v java >/dev/null && command -v mvn >/dev/null; then
     part "a cluster whose node is killed" sh examples/cluster/run.sh 20000
+    part "a cluster whose brokers are killed" sh tests/kafka/cluster.sh 30000
 else
     skip "a cluster whose node is killed" "Java or Maven is missing"
+    skip "a cluster whose brokers are killed" "Java or Maven is missing"
 fi
 if command -v valgrind >/dev/null 2>&1; then
     part "instructions an event" "$CARGO" test --release --workspace --test instructions -- --nocapture
