@@ -466,8 +466,10 @@ impl<'c> Reader<'c> {
 
     fn message(&self, server: &str, unit: &Unit) -> swiftwater_kafka::NewMessage {
         let partition = partition_of(server, self.partials);
+        let topic = self.topic_id.map(|topic| topic.to_string());
         let headers = [("stream", self.name.as_str()), ("node", &*self.node)];
-        let headers = headers.map(|(name, value)| (name.into(), value.into())).into();
+        let headers = headers.into_iter().chain(topic.as_deref().map(|topic| ("topic", topic)));
+        let headers = headers.map(|(name, value)| (name.into(), value.into())).collect();
         message(&self.cluster.topics.partials, partition, server, Some(unit.encode().into()), headers)
     }
 

@@ -98,6 +98,11 @@ impl Cluster {
             return;
         }
         let Some(stream) = StreamName::new(name).ok().and_then(|name| self.stream(&name)) else { return };
+        // Readers learn at different times that a topic was made again: offsets of the earlier one say nothing of it.
+        let topic = stream.topic_id.lock().map(|topic| topic.to_string());
+        if header("topic").is_some_and(|of| topic.is_some_and(|topic| topic != of)) {
+            return;
+        }
         let unit = match Unit::decode(bytes::Bytes::copy_from_slice(value)) {
             Ok(unit) => unit,
             Err(error) => {
