@@ -270,9 +270,15 @@ impl Serving {
 
     /// The topic is another one: offsets begin anew. The queries end with an error.
     pub(super) fn reset(&self, shared: &Shared) {
-        self.fail_all(shared, "the topic was deleted and made again");
-        let mut served = self.state.served.lock();
-        served.server = Server::new(served.limits, 0);
+        {
+            let mut served = self.state.served.lock();
+            served.server = Server::new(served.limits, 0);
+            // The server knows none of these any more, whether they stand or are about to.
+            for query in served.queries.values_mut() {
+                query.failed = Some("the topic was deleted and made again");
+            }
+        }
+        self.end_failed(shared);
     }
 
     pub(super) fn set_partitions(&self, partitions: u32) {
