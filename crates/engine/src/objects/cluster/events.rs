@@ -19,12 +19,12 @@ use crate::{durable::fed_stream::advance_fed, shared::Shared};
 #[derive(Default)]
 pub(super) struct Feeds {
     tasks: JoinSet<()>,
-    fed: HashMap<Id, Fed>,
+    fed: HashMap<Id, FeedTask>,
     busy: BTreeSet<(StreamName, QueryNumber)>,
 }
 
 /// A query that takes events.
-struct Fed {
+struct FeedTask {
     serving: Arc<Serving>,
     query: QueryNumber,
     stream: Arc<Stream>,
@@ -35,7 +35,7 @@ impl Feeds {
         self.busy.contains(&(name.clone(), query))
     }
 
-    fn spawn(&mut self, fed: Fed, feed: impl Future<Output = ()> + Send + 'static) {
+    fn spawn(&mut self, fed: FeedTask, feed: impl Future<Output = ()> + Send + 'static) {
         self.busy.insert((fed.serving.name.clone(), fed.query));
         self.fed.insert(self.tasks.spawn(feed).id(), fed);
     }
@@ -47,7 +47,7 @@ impl Feeds {
             Ok((id, ())) => (id, false),
             Err(error) => (error.id(), true),
         };
-        let Some(Fed { serving, query, stream }) = self.fed.remove(&id) else { return };
+        let Some(FeedTask { serving, query, stream }) = self.fed.remove(&id) else { return };
         serving.state.served.lock().server.fed(query);
         self.busy.remove(&(serving.name.clone(), query));
         if let Some(shared) = shared.upgrade().filter(|_| has_failed) {
@@ -104,7 +104,7 @@ impl Serving {
             shared.fail_remote(&stream, None, why);
         }
         for (query, stream, events, until) in released {
-            let fed = Fed { serving: Arc::clone(self), query, stream: Arc::clone(&stream) };
+            let fed = FeedTask { serving: Arc::clone(self), query, stream: Arc::clone(&stream) };
             let shared = Arc::clone(shared);
             feeds.spawn(fed, async move {
                 if let Err(NotFed::Unreadable) = feed(&shared, &stream, events, until).await {
