@@ -184,7 +184,7 @@ impl Partition {
         }
         // Time never goes back: an event whose message says an earlier time counts at the latest so far.
         for (time, offset) in batch.times.iter_mut().zip(&batch.offsets) {
-            self.reach(*offset);
+            self.advance_to(*offset);
             self.time = self.time.max(*time);
             *time = self.time;
         }
@@ -200,7 +200,7 @@ impl Partition {
             }
         }
         self.next = self.next.max(batch.next);
-        self.reach(self.next);
+        self.advance_to(self.next);
         if batch.events.is_empty() {
             return;
         }
@@ -213,7 +213,7 @@ impl Partition {
     }
 
     /// All before this offset was read: time is at least that of a worker before.
-    pub(crate) fn reach(&mut self, offset: u64) {
+    pub(crate) fn advance_to(&mut self, offset: u64) {
         if offset >= self.done.0 {
             self.time = self.time.max(self.done.1);
         }

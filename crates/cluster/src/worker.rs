@@ -359,7 +359,7 @@ impl Worker {
         if let Some(state) = self.partitions.get_mut(&partition) {
             state.next = state.next.max(next);
             state.time = state.time.max(time);
-            state.reach(next);
+            state.advance_to(next);
             state.drop_old(&limits);
         }
     }

@@ -25,7 +25,6 @@ use tokio::{
 
 use super::{
     Cluster, ClusterStream,
-    positions::{PartitionName, Position},
     query_text::computed,
     readers::Order,
     topics::{message, partition_of},
@@ -150,20 +149,6 @@ impl Cluster {
 impl Cluster {
     fn nanos(&self) -> u64 {
         self.shared.upgrade().map_or(0, |shared| shared.clock.monotonic_nanos())
-    }
-
-    /// The partitions of this node that a reader of a stream has, each with the place behind which nothing is acknowledged.
-    fn owned_of(&self, stream: &ClusterStream, reader: usize) -> BTreeMap<u32, Option<Place>> {
-        let acknowledged: BTreeMap<PartitionName, Position> = self.positions.all().into_iter().collect();
-        let owned: Vec<(PartitionName, Option<Place>)> = {
-            let owned = self.owned.lock();
-            let of_topic = owned.iter().filter(|((of, _), _)| *of == stream.topic);
-            of_topic.map(|(name, place)| (name.clone(), *place)).collect()
-        };
-        let of_reader = owned.into_iter().filter(|(name, _)| stream.readers.of(name.1) == reader);
-        of_reader
-            .map(|(name, place)| (name.1, acknowledged.get(&name).map(|position| position.place).or(place)))
-            .collect()
     }
 }
 

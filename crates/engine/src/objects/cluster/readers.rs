@@ -7,6 +7,11 @@ use swiftwater_cluster::Place;
 use swiftwater_runtime::lock_order::OrderedMutex;
 use tokio::sync::{mpsc, oneshot};
 
+use super::{
+    Cluster, ClusterStream,
+    positions::{PartitionName, Position},
+};
+
 /// Orders that wait for a reader.
 const ORDERS_MAX: usize = 64;
 
@@ -110,6 +115,22 @@ impl Readers {
             let _ = self.orders[reader].send(Order::Lose(partitions)).await;
         }
         self.forget(partitions);
+    }
+}
+
+impl Cluster {
+    /// The partitions of this node that a reader of a stream has, each with the place behind which nothing is acknowledged.
+    pub(super) fn owned_of(&self, stream: &ClusterStream, reader: usize) -> BTreeMap<u32, Option<Place>> {
+        let acknowledged: BTreeMap<PartitionName, Position> = self.positions.all().into_iter().collect();
+        let owned: Vec<(PartitionName, Option<Place>)> = {
+            let owned = self.owned.lock();
+            let of_topic = owned.iter().filter(|((of, _), _)| *of == stream.topic);
+            of_topic.map(|(name, place)| (name.clone(), *place)).collect()
+        };
+        let of_reader = owned.into_iter().filter(|(name, _)| stream.readers.of(name.1) == reader);
+        of_reader
+            .map(|(name, place)| (name.1, acknowledged.get(&name).map(|position| position.place).or(place)))
+            .collect()
     }
 }
 
