@@ -6,57 +6,12 @@
 events=${1:-30000}
 export RUST_BACKTRACE=0
 
-brokers=$(bash "$root/tests/kafka/brokers.sh" start "$work/brokers")
-nodes=
-leave_all() {
-    for process in $nodes; do
-        kill "$process" 2>/dev/null || true
-    done
-    bash "$root/tests/kafka/brokers.sh" stop "$work/brokers" >/dev/null 2>&1 || true
-    leave
-}
-trap leave_all EXIT
-echo "brokers on $brokers"
-
-# Starts a node; its address is in node_NAME then.
-node() {
-    cat >"$work/$1.toml" <<END
-[server]
-listen = ["127.0.0.1:0"]
-[data]
-dir = "$work/$1"
-[kafka.main]
-brokers = "$brokers"
-[cluster]
-name = "example"
-node_id = "$1"
-session_timeout_ms = "6s"
-[log]
-filter = "error"
-END
-    mkfifo "$work/$1.ready"
-    "$swiftwater" serve --config "$work/$1.toml" >"$work/$1.ready" &
-    nodes="$nodes $!"
-    read -r line <"$work/$1.ready"
-    eval "node_$1=\${line#listening on }"
-    echo "node $1 on ${line#listening on }"
-}
+kafka=brokers.sh
+. "$root/examples/cluster/nodes.sh"
 node a
 node b
 
-# Runs what follows until its output has a line like this, for a minute.
-until_shown() {
-    wanted=$1
-    shift
-    tries=0
-    until "$@" 2>/dev/null | grep -q "$wanted"; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 300 ] || { echo "no \`$wanted\` from: $*" >&2; exit 1; }
-        sleep 0.2
-    done
-}
-
-# A broker may not know the topic yet that another one has just made.
+# A broker may not know a topic of the cluster yet that another one has just made.
 until_shown changed "$swiftwater" sql --server "$node_a" \
     "CREATE STREAM swipes FROM KAFKA (topic = 'swipes', partitions = 6, key = 'swiper') WITH (produce = true)"
 for name in a b; do

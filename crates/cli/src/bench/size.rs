@@ -145,7 +145,7 @@ struct Sized {
     machines: f64,
     /// The need that determines the number of machines.
     decided_by: &'static str,
-    /// Of a load in Kafka.
+    /// The topic of a load in Kafka; none of other loads.
     topic: Option<TopicSize>,
 }
 
