@@ -11,8 +11,7 @@ kafka=brokers.sh
 node a
 node b
 
-# A broker may not know a topic of the cluster yet that another one has just made.
-until_shown changed "$swiftwater" sql --server "$node_a" \
+"$swiftwater" sql --server "$node_a" \
     "CREATE STREAM swipes FROM KAFKA (topic = 'swipes', partitions = 6, key = 'swiper') WITH (produce = true)"
 for name in a b; do
     eval "address=\$node_$name"

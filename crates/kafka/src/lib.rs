@@ -138,7 +138,8 @@ pub trait Kafka: Debug + Send + Sync {
     async fn offsets(&self, topic: &str, places: &[(u32, OffsetAt)]) -> Result<Vec<u64>, KafkaError>;
 
     /// Makes a topic with as many replicas as the brokers have by default. Does nothing if there is a topic of this name,
-    /// whatever its properties. Returns when a broker knows the topic. `properties` are Kafka's own, such as `cleanup.policy`.
+    /// whatever its properties. Returns when a broker knows the topic; calls about it wait for others that do not for a few seconds.
+    /// `properties` are Kafka's own, such as `cleanup.policy`.
     async fn create_topic(
         &self,
         name: &str,

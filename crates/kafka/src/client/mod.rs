@@ -10,6 +10,7 @@ mod errors;
 mod fetcher;
 mod member;
 mod native;
+mod new_topics;
 mod producer;
 
 use std::{
@@ -33,6 +34,7 @@ use errors::{Access, Code, Place};
 use fetcher::{Fetcher, FetcherNames};
 use member::ClientMember;
 use native::{Callbacks, Handle, HandleKind, Properties, Queue, Wake, c_text};
+use new_topics::NewTopics;
 use producer::ClientProducer;
 
 use crate::{
@@ -43,10 +45,6 @@ use crate::{
 
 /// The time after which a call fails if no broker can be reached.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The time that a broker has to know a new topic, and how often it is asked.
-const CREATED_TIMEOUT: Duration = Duration::from_secs(5);
-const CREATED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The time after which a coordinator that is not ready is called again.
 const COORDINATOR_INTERVAL: Duration = Duration::from_millis(100);
@@ -68,6 +66,7 @@ const PASSWORD_BYTES_MAX: u64 = 64 << 10;
 pub struct Client {
     settings: Settings,
     calls: Arc<FirstCall>,
+    new_topics: Arc<NewTopics>,
 }
 
 /// The client of librdkafka for calls, which the first call makes.
@@ -111,7 +110,7 @@ impl Client {
     pub fn new(config: ConnectionConfig, clock: Arc<dyn Clock>) -> Result<Client, KafkaError> {
         let settings = Settings { config, clock };
         settings.properties()?;
-        Ok(Client { settings, calls: Arc::default() })
+        Ok(Client { settings, calls: Arc::default(), new_topics: Arc::default() })
     }
 
     fn calls(&self) -> Result<Arc<Calls>, KafkaError> {
@@ -135,11 +134,58 @@ impl Client {
 impl Client {
     /// The size of the largest batch that a topic accepts. Fails if there is no such topic.
     async fn message_bytes_max(&self, topic: &str) -> Result<usize, KafkaError> {
+        self.new_topics.call(topic, || self.describe_limit(topic)).await
+    }
+
+    async fn describe_limit(&self, topic: &str) -> Result<usize, KafkaError> {
         let calls = self.calls()?;
         let call = Call::properties(calls.handle(), &c_text(topic, "topic")?, wake(&calls.woken));
         let place = Place { access: Access::Limits, ..self.settings.place(topic) };
         let value = calls.wait(place, || call.property("max.message.bytes", place)).await?;
         value.and_then(|value| value.parse().ok()).ok_or_else(|| place.timeout())
+    }
+
+    async fn describe(&self, name: &str) -> Result<Topic, KafkaError> {
+        let calls = self.calls()?;
+        let call = Call::describe(calls.handle(), &c_text(name, "topic")?, wake(&calls.woken));
+        let place = self.settings.place(name);
+        calls.wait(place, || call.topic(place)).await
+    }
+
+    async fn find_offsets(&self, topic: &str, places: &[(u32, OffsetAt)]) -> Result<Vec<u64>, KafkaError> {
+        let calls = self.calls()?;
+        let place = self.settings.place(topic);
+        let name = c_text(topic, "topic")?;
+        let mut offsets = vec![0; places.len()];
+        let mut ends = Vec::new();
+        let mut open = distinct_partitions(places);
+        while let Some(places) = open.pop() {
+            let wanted: Vec<(u32, OffsetAt)> = places.iter().map(|(_, place)| *place).collect();
+            let call =
+                Call::offsets(calls.handle(), &name, &wanted, Isolation::ReadUncommitted, wake(&calls.woken));
+            let found = calls.wait(place, || call.partition_offsets(place)).await?;
+            for (index, (partition, at)) in places {
+                let offset =
+                    found.iter().find(|(found, _)| *found == partition).map_or(-1, |(_, offset)| *offset);
+                match u64::try_from(offset) {
+                    Ok(offset) => offsets[index] = offset,
+                    // No message has the timestamp or a later one.
+                    Err(_) if matches!(at, OffsetAt::Timestamp(_)) => {
+                        ends.push((index, (partition, OffsetAt::Latest)))
+                    }
+                    Err(_) => return Err(place.timeout()),
+                }
+            }
+            if open.is_empty() {
+                // Several timestamps of one partition have one end each: they are in different calls.
+                let (indexes, ends): (Vec<usize>, Vec<_>) = std::mem::take(&mut ends).into_iter().unzip();
+                open = distinct_partitions(&ends);
+                for place in open.iter_mut().flatten() {
+                    place.0 = indexes[place.0];
+                }
+            }
+        }
+        Ok(offsets)
     }
 
     /// Calls the coordinator of a group. A broker that has just started, or a new cluster, has none for a while.
@@ -304,46 +350,11 @@ fn distinct_partitions(places: &[(u32, OffsetAt)]) -> Vec<Vec<(usize, (u32, Offs
 #[async_trait]
 impl Kafka for Client {
     async fn topic(&self, name: &str) -> Result<Topic, KafkaError> {
-        let calls = self.calls()?;
-        let call = Call::describe(calls.handle(), &c_text(name, "topic")?, wake(&calls.woken));
-        let place = self.settings.place(name);
-        calls.wait(place, || call.topic(place)).await
+        self.new_topics.call(name, || self.describe(name)).await
     }
 
     async fn offsets(&self, topic: &str, places: &[(u32, OffsetAt)]) -> Result<Vec<u64>, KafkaError> {
-        let calls = self.calls()?;
-        let place = self.settings.place(topic);
-        let name = c_text(topic, "topic")?;
-        let mut offsets = vec![0; places.len()];
-        let mut ends = Vec::new();
-        let mut open = distinct_partitions(places);
-        while let Some(places) = open.pop() {
-            let wanted: Vec<(u32, OffsetAt)> = places.iter().map(|(_, place)| *place).collect();
-            let call =
-                Call::offsets(calls.handle(), &name, &wanted, Isolation::ReadUncommitted, wake(&calls.woken));
-            let found = calls.wait(place, || call.partition_offsets(place)).await?;
-            for (index, (partition, at)) in places {
-                let offset =
-                    found.iter().find(|(found, _)| *found == partition).map_or(-1, |(_, offset)| *offset);
-                match u64::try_from(offset) {
-                    Ok(offset) => offsets[index] = offset,
-                    // No message has the timestamp or a later one.
-                    Err(_) if matches!(at, OffsetAt::Timestamp(_)) => {
-                        ends.push((index, (partition, OffsetAt::Latest)))
-                    }
-                    Err(_) => return Err(place.timeout()),
-                }
-            }
-            if open.is_empty() {
-                // Several timestamps of one partition have one end each: they are in different calls.
-                let (indexes, ends): (Vec<usize>, Vec<_>) = std::mem::take(&mut ends).into_iter().unzip();
-                open = distinct_partitions(&ends);
-                for place in open.iter_mut().flatten() {
-                    place.0 = indexes[place.0];
-                }
-            }
-        }
-        Ok(offsets)
+        self.new_topics.call(topic, || self.find_offsets(topic, places)).await
     }
 
     async fn create_topic(
@@ -356,18 +367,9 @@ impl Kafka for Client {
         let call = Call::create(calls.handle(), name, partitions, properties, wake(&calls.woken))?;
         let place = Place { access: Access::Create, ..self.settings.place(name) };
         calls.wait(place, || call.created(place)).await?;
-        // A broker knows a topic a moment after it was made.
-        let deadline = time::Instant::now() + CREATED_TIMEOUT;
-        while time::Instant::now() < deadline {
-            match self.topic(name).await {
-                Err(error)
-                    if matches!(error.kind(), KafkaErrorKind::UnknownTopic | KafkaErrorKind::Unreachable) => {
-                }
-                // Any other error, such as a missing right, is not one of this call: the topic was made.
-                _ => break,
-            }
-            time::sleep(CREATED_INTERVAL).await;
-        }
+        // Any other error of these calls, such as a missing right, is not one of this call: the topic was made.
+        self.new_topics.insert(name);
+        self.topic(name).await.ok();
         Ok(())
     }
 
