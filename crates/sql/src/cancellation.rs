@@ -129,7 +129,8 @@ pub(crate) fn stoppable(
     .data()
 }
 
-fn stoppable_join(
+/// The join, if the node is one, as it ends when it is told to.
+pub(crate) fn stoppable_join(
     node: &Arc<dyn ExecutionPlan>,
     stop: &Arc<Cancellation>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {

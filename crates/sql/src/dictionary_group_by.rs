@@ -94,14 +94,14 @@ fn is_for(aggregate: &AggregateExec) -> bool {
 }
 
 /// The first stage of an aggregation by one column of texts.
-struct FewGroupsExec {
+pub(crate) struct FewGroupsExec {
     /// The aggregate that it replaces.
-    aggregate: AggregateExec,
+    pub(crate) aggregate: AggregateExec,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl FewGroupsExec {
-    fn new(aggregate: AggregateExec) -> FewGroupsExec {
+    pub(crate) fn new(aggregate: AggregateExec) -> FewGroupsExec {
         FewGroupsExec { aggregate, metrics: ExecutionPlanMetricsSet::new() }
     }
 }

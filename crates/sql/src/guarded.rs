@@ -73,6 +73,25 @@ pub(crate) fn unguarded(function: &ScalarUDF) -> &ScalarUDF {
     function.inner().downcast_ref::<Guarded>().map_or(function, |guarded| &guarded.inner)
 }
 
+/// The function that a wrapper calls; none if it is not one.
+#[cfg(feature = "distributed")]
+pub(crate) fn guarded_inner(function: &ScalarUDF) -> Option<&ScalarUDF> {
+    function.inner().downcast_ref::<Guarded>().map(|guarded| &*guarded.inner)
+}
+
+/// The function, wrapped.
+#[cfg(feature = "distributed")]
+pub(crate) fn guarded_function(inner: ScalarUDF, memory_bytes_max: usize) -> ScalarUDF {
+    let (cost, bytes_max) = (Cost::of(inner.name()), memory_bytes_max / RESULT_SHARE);
+    ScalarUDF::from(Guarded { inner: Arc::new(inner), cost, bytes_max })
+}
+
+/// `||` of texts.
+#[cfg(feature = "distributed")]
+pub(crate) fn concatenation() -> ScalarUDF {
+    ScalarUDF::from(Concatenation::new())
+}
+
 fn guarded(expr: Expr, bytes_max: usize) -> Transformed<Expr> {
     let call = |inner: Arc<ScalarUDF>, cost: Cost, args: Vec<Expr>| {
         let func = Arc::new(ScalarUDF::from(Guarded { inner, cost, bytes_max }));

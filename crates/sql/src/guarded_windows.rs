@@ -35,6 +35,12 @@ pub(crate) fn guarded_aggregate(inner: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     Arc::new(AggregateUDF::from(Guarded { inner }))
 }
 
+/// The aggregate that a wrapper calls; none if it is not one.
+#[cfg(feature = "distributed")]
+pub(crate) fn guarded_inner_aggregate(aggregate: &AggregateUDF) -> Option<&Arc<AggregateUDF>> {
+    aggregate.inner().downcast_ref::<Guarded>().map(|guarded| &guarded.inner)
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Guarded {
     inner: Arc<AggregateUDF>,

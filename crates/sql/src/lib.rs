@@ -18,6 +18,8 @@ mod correlation;
 mod dictionary_group_by;
 mod distinct_from;
 mod distinct_rewrite;
+#[cfg(feature = "distributed")]
+mod distributed;
 mod duplicate_columns;
 mod error;
 mod first_batch_barrier;
@@ -45,6 +47,7 @@ mod progress;
 mod run;
 mod search;
 mod session;
+mod set;
 mod short_string_compare;
 mod sliced;
 mod spill_rules;
@@ -69,16 +72,18 @@ pub use aggregate_call::{AggregateCall, AggregateFunction};
 pub use answer::{Answer, Command, shutting_down};
 pub use array_text::array_elements;
 pub use copy_in::CopyIn;
+#[cfg(feature = "distributed")]
+pub use distributed::{DistributionOptions, StoredFiles};
 pub use error::{ErrorKind, Place, SqlError, state};
 pub use generated_table::{RowGenerator, ScanRequest, generated_table, rows_at_hand, rows_between};
 pub use key_condition::{KeyCondition, KeyLiteral};
 pub use meaning::is_utc;
 pub use names::{not_all_known, not_known};
-pub use options::{Dialect, OtherStatements, Parameter, RunOptions, SqlOptions};
+pub use options::{Dialect, Distributed, OtherStatements, Parameter, RunOptions, SqlOptions};
 pub use postgres::{postgres_setting, postgres_type_name};
 pub use progress::{Progress, ProgressReading, ScannedSources};
 pub use search::index_query;
-pub use sql::{Running, Sql};
+pub use sql::{DistributionReading, Running, Sql};
 pub use tables::{At, TableKind, Tables};
 pub use text::is_complete;
 pub use types::type_name;
@@ -89,3 +94,9 @@ pub use write::can_be_inserted;
 /// Types that an implementation of [`Tables`] needs, so that it need not name DataFusion itself.
 pub use arrow::{datatypes::SchemaRef, record_batch::RecordBatch};
 pub use datafusion::{catalog::TableProvider, execution::SendableRecordBatchStream, logical_expr::Expr};
+/// Types that an implementation of [`StoredFiles`] needs.
+#[cfg(feature = "distributed")]
+pub use datafusion::{
+    common::Result as PlanResult, datasource::physical_plan::FileScanConfig,
+    execution::runtime_env::RuntimeEnv,
+};

@@ -38,6 +38,9 @@ pub struct SqlOptions {
     pub batch_rows: usize,
     /// Directories under which `COPY … TO` may write; a relative target lies under the first. None: it is refused.
     pub output_roots: Vec<PathBuf>,
+    /// Other machines for statements; none: all run here.
+    #[cfg(feature = "distributed")]
+    pub distribution: Option<crate::DistributionOptions>,
 }
 
 impl Default for SqlOptions {
@@ -56,6 +59,8 @@ impl Default for SqlOptions {
             statements_per_text_max: 1000,
             batch_rows: 8192,
             output_roots: Vec::new(),
+            #[cfg(feature = "distributed")]
+            distribution: None,
         }
     }
 }
@@ -69,6 +74,18 @@ pub enum Dialect {
     /// The dialect of published scripts for Hive and Spark: "x" is text, names are in backticks, a join
     /// without a condition is a cross join, the target of an INSERT is made by the first.
     Spark,
+}
+
+/// Whether a statement runs on several machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Distributed {
+    /// If it reads enough, and there are workers.
+    #[default]
+    Auto,
+    /// On this node alone.
+    Never,
+    /// However little it reads, if there are workers.
+    Always,
 }
 
 /// A value for `$1`, `$2`, ….
@@ -143,4 +160,6 @@ pub struct RunOptions {
     pub duration_max: Option<Duration>,
     /// Rows of the answer beyond which it ends with an error.
     pub rows_max: Option<u64>,
+    /// Whether it runs on several machines.
+    pub distributed: Distributed,
 }

@@ -91,6 +91,16 @@ impl Progress {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(plan));
     }
 
+    /// The plan that began, with the counts of all its tasks.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn measured(&self, plan: Arc<dyn ExecutionPlan>) {
+        let mut current = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = current.replace(plan) {
+            let mut sources = self.sources_before.lock().unwrap_or_else(PoisonError::into_inner);
+            add_sources(before.as_ref(), &mut sources);
+        }
+    }
+
     /// Records the end of all statements: the plans, and the files that they hold open, are released.
     pub(crate) fn finish(&self) {
         self.accumulate();
@@ -119,6 +129,8 @@ fn add_sources(plan: &dyn ExecutionPlan, sources: &mut ScannedSources) {
     for child in &children {
         add_sources(child.as_ref(), sources);
     }
+    #[cfg(feature = "distributed")]
+    let plan = crate::distributed::leaf_of_all_tasks(plan);
     let Some(scan) = plan.downcast_ref::<DataSourceExec>().filter(|_| children.is_empty()) else { return };
     let source = scan.data_source();
     if let Some(files) = source.downcast_ref::<FileScanConfig>() {

@@ -47,7 +47,7 @@ use crate::text::{StatementText, split};
 use crate::watched::{RunMonitor, elsewhere};
 use crate::{
     ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, copy, duplicate_columns, grouping, meaning,
-    partitioned, plan_size, standard_forms,
+    partitioned, plan_size, set, standard_forms,
 };
 
 /// A run of statements at work.
@@ -120,10 +120,18 @@ impl Run {
             return Ok(());
         };
         for statement in before {
+            if let Some(distributed) = set::distributed(statement, self.options.dialect)? {
+                self.options.distributed = distributed;
+                continue;
+            }
             let mut outcome = self.execute(statement).await?;
             while let Some(batch) = outcome.rows.next().await {
                 batch.map_err(SqlError::from)?;
             }
+        }
+        if set::distributed(last, self.options.dialect)?.is_some() {
+            self.send_head(Ok((Arc::new(Schema::empty()), Command::Other)));
+            return Ok(());
         }
         let outcome = self.execute(last).await?;
         self.stream_answer(outcome).await
@@ -228,8 +236,15 @@ impl Run {
     async fn query(&self, statement: Statement, names: Arc<Names>) -> Result<Outcome, SqlError> {
         let planned = self.plan(statement, names).await?;
         let rows = self.open(&planned, &planned.plan).await?;
-        let rows = match planned.plan {
-            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => self.with_indexed_files(rows)?,
+        let rows = match &planned.plan {
+            LogicalPlan::Explain(explain) => {
+                let rows = self.with_indexed_files(rows)?;
+                match self.place_shown(&planned.state, &explain.plan).await? {
+                    Some(place) => with_row(rows, ["distribution", &place])?,
+                    None => rows,
+                }
+            }
+            LogicalPlan::Analyze(_) => self.with_indexed_files(rows)?,
             _ => rows,
         };
         Ok(outcome(Command::Query, rows))
@@ -240,15 +255,32 @@ impl Run {
         &self,
         rows: SendableRecordBatchStream,
     ) -> Result<SendableRecordBatchStream, SqlError> {
-        let (files, schema) = (self.progress.indexed_files().paths().len(), rows.schema());
-        let is_of_texts = schema.fields().iter().all(|field| *field.data_type() == DataType::Utf8);
-        if files == 0 || schema.fields().len() != 2 || !is_of_texts {
-            return Ok(rows);
+        match self.progress.indexed_files().paths().len() {
+            0 => Ok(rows),
+            files => {
+                let text = format!("files whose rows a search index selects: {files}");
+                with_row(rows, ["search_index", &text])
+            }
         }
-        let text = format!("files whose rows a search index selects: {files}");
-        let columns = ["search_index", &text].map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef);
-        let row = RecordBatch::try_new(Arc::clone(&schema), columns.into()).map_err(DataFusionError::from)?;
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.chain(stream::iter([Ok(row)])))))
+    }
+
+    /// The place where a query runs; none if there is this node alone.
+    #[cfg(feature = "distributed")]
+    async fn place_shown(
+        &self,
+        state: &SessionState,
+        plan: &LogicalPlan,
+    ) -> Result<Option<String>, SqlError> {
+        Box::pin(self.distribution_shown(state, plan)).await
+    }
+
+    #[cfg(not(feature = "distributed"))]
+    async fn place_shown(
+        &self,
+        _state: &SessionState,
+        _plan: &LogicalPlan,
+    ) -> Result<Option<String>, SqlError> {
+        Ok(None)
     }
 
     /// A session whose scans report the files that search indexes answer.
@@ -333,7 +365,7 @@ impl Run {
         planned: &Planned,
         plan: &LogicalPlan,
     ) -> Result<SendableRecordBatchStream, SqlError> {
-        match self.start(&planned.state, plan).await? {
+        match self.start(&planned.state, plan, PlanGoal::Speed).await? {
             StartOutcome::Rows(rows) => return Ok(rows),
             StartOutcome::OutOfMemory(error) => tracing::debug!(%error, "planning again for little memory"),
         }
@@ -341,13 +373,18 @@ impl Run {
         if let LogicalPlan::Copy(copy) = plan {
             copy::remove_partial_files(copy)?;
         }
-        match self.start(&state, plan).await? {
+        match self.start(&state, plan, PlanGoal::Memory).await? {
             StartOutcome::Rows(rows) => Ok(rows),
             StartOutcome::OutOfMemory(error) => Err(SqlError::from(error)),
         }
     }
 
-    async fn start(&self, state: &SessionState, plan: &LogicalPlan) -> Result<StartOutcome, SqlError> {
+    async fn start(
+        &self,
+        state: &SessionState,
+        plan: &LogicalPlan,
+        goal: PlanGoal,
+    ) -> Result<StartOutcome, SqlError> {
         let mut state = Cow::Borrowed(state);
         if has_window(plan)? {
             // DataFusion 55 pushes a LIMIT through windows into the grouping below: `count(*) OVER ()` would count less.
@@ -362,6 +399,14 @@ impl Run {
         let optimized = guard(state.optimize(plan)?, self.inner.options.memory_bytes_max)?;
         let physical =
             Box::pin(state.query_planner().create_physical_plan(&optimized, state.as_ref())).await?;
+        #[cfg(feature = "distributed")]
+        if goal == PlanGoal::Speed
+            && let Some(rows) = Box::pin(self.open_divided(&state, plan, &physical)).await?
+        {
+            return Ok(StartOutcome::Rows(rows));
+        }
+        #[cfg(not(feature = "distributed"))]
+        let _ = goal;
         let plan = stoppable(sliced(groups_together(partitioned::in_runs(physical, plan)?))?, &self.stop)?;
         self.progress.begin(&plan);
         let mut rows = execute_stream(Arc::clone(&plan), state.task_ctx())?;
@@ -377,6 +422,18 @@ impl Run {
         let all = stream::iter(first).chain(rows);
         Ok(StartOutcome::Rows(Box::pin(RecordBatchStreamAdapter::new(schema, all))))
     }
+}
+
+/// The rows of an EXPLAIN, and another one; the rows alone if they are of another form.
+fn with_row(rows: SendableRecordBatchStream, row: [&str; 2]) -> Result<SendableRecordBatchStream, SqlError> {
+    let schema = rows.schema();
+    let is_of_texts = schema.fields().iter().all(|field| *field.data_type() == DataType::Utf8);
+    if schema.fields().len() != 2 || !is_of_texts {
+        return Ok(rows);
+    }
+    let columns = row.map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef);
+    let row = RecordBatch::try_new(Arc::clone(&schema), columns.into()).map_err(DataFusionError::from)?;
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.chain(stream::iter([Ok(row)])))))
 }
 
 enum StartOutcome {

@@ -123,6 +123,34 @@ impl Sessions {
         Ok(Sessions { template, runtime, memory_bytes_max: options.memory_bytes_max })
     }
 
+    /// The session from which others are made.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn template(&self) -> &SessionState {
+        &self.template
+    }
+
+    /// The runtime of a statement: its memory, and what all statements share.
+    pub(crate) fn statement_runtime(&self) -> DataFusionResult<Arc<RuntimeEnv>> {
+        let pool = TrackConsumersPool::new(StatementPool::new(self.memory_bytes_max), CONSUMERS_TOLD);
+        RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(Arc::new(pool)).build_arc()
+    }
+
+    /// The settings of a statement.
+    pub(crate) fn config(&self, goal: PlanGoal) -> SessionConfig {
+        let mut config = self.template.config().clone();
+        if goal == PlanGoal::Memory {
+            let settings = config.options_mut();
+            settings.optimizer.prefer_hash_join = false;
+            settings.optimizer.repartition_sorts = false;
+            // With one, merge joins are not planned at all.
+            settings.execution.target_partitions = 2;
+            // Spilled runs are merged from a batch of each file.
+            let rows = config.batch_size() / 8;
+            config = config.with_batch_size(rows.max(1));
+        }
+        config
+    }
+
     /// A session whose tables are those given, under the names given, and all others by their own names.
     pub(crate) fn session(
         &self,
@@ -131,10 +159,7 @@ impl Sessions {
         resolved: HashMap<String, Arc<dyn TableProvider>>,
         aim: PlanGoal,
     ) -> Result<SessionState, SqlError> {
-        let pool = TrackConsumersPool::new(StatementPool::new(self.memory_bytes_max), CONSUMERS_TOLD);
-        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime)
-            .with_memory_pool(Arc::new(pool))
-            .build_arc()?;
+        let runtime = self.statement_runtime()?;
         let schema = StatementSchema { tables: Arc::clone(tables), names: Arc::clone(names), resolved };
         let schemas: [(&str, Arc<dyn SchemaProvider>); 3] = [
             (SCHEMA, Arc::new(schema)),
@@ -158,17 +183,7 @@ impl Sessions {
         catalog.register_schema(information::NAME, Arc::new(information))?;
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
-        let mut config = self.template.config().clone();
-        if aim == PlanGoal::Memory {
-            let settings = config.options_mut();
-            settings.optimizer.prefer_hash_join = false;
-            settings.optimizer.repartition_sorts = false;
-            // With one, merge joins are not planned at all.
-            settings.execution.target_partitions = 2;
-            // Spilled runs are merged from a batch of each file.
-            let rows = config.batch_size() / 8;
-            config = config.with_batch_size(rows.max(1));
-        }
+        let config = self.config(aim);
         let state = SessionStateBuilder::new_from_existing(self.template.clone())
             .with_config(config)
             .with_runtime_env(runtime)

@@ -90,6 +90,25 @@ impl IsShortText {
     }
 }
 
+/// The plan with its filters as they were before [`ShortStringCompare`].
+#[cfg(feature = "distributed")]
+pub(crate) fn without_short_compares(
+    node: Arc<dyn ExecutionPlan>,
+) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let Some(filter) = node.downcast_ref::<FilterExec>() else { return Ok(Transformed::no(node)) };
+    let predicate = Arc::clone(filter.predicate()).transform_up(|expr| {
+        let Some(is) = expr.downcast_ref::<IsShortText>() else { return Ok(Transformed::no(expr)) };
+        let text = ScalarValue::Utf8View(Some(is.text.to_string()));
+        let literal = Arc::new(Literal::new(text));
+        Ok(Transformed::yes(Arc::new(BinaryExpr::new(Arc::clone(&is.column), Operator::Eq, literal))))
+    })?;
+    if !predicate.transformed {
+        return Ok(Transformed::no(node));
+    }
+    let filter = FilterExecBuilder::from(filter).with_predicate(predicate.data).build()?;
+    Ok(Transformed::yes(Arc::new(filter)))
+}
+
 // Written out, as the derived ones do not go with what is behind a pointer (rust-lang/rust#78808).
 impl PartialEq for IsShortText {
     fn eq(&self, other: &IsShortText) -> bool {

@@ -57,9 +57,9 @@ pub(crate) fn sliced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
 
 /// Its input, cut into batches of at most `rows`.
 #[derive(Debug)]
-struct SlicedExec {
-    input: Arc<dyn ExecutionPlan>,
-    rows: usize,
+pub(crate) struct SlicedExec {
+    pub(crate) input: Arc<dyn ExecutionPlan>,
+    pub(crate) rows: usize,
 }
 
 impl DisplayAs for SlicedExec {

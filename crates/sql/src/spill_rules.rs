@@ -92,13 +92,13 @@ impl PhysicalOptimizerRule for SpillRules {
 
 /// An input of a join, of one partition, that is run once.
 #[derive(Debug)]
-struct RunOnceExec {
+pub(crate) struct RunOnceExec {
     input: Arc<dyn ExecutionPlan>,
     has_run: AtomicBool,
 }
 
 impl RunOnceExec {
-    fn new(input: Arc<dyn ExecutionPlan>) -> RunOnceExec {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>) -> RunOnceExec {
         RunOnceExec { input, has_run: AtomicBool::new(false) }
     }
 }

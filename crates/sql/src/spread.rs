@@ -35,7 +35,7 @@ pub(crate) fn spread(expr: Expr, memory_bytes_max: usize) -> Result<Transformed<
         Expr::Literal(ref value, _)
             if value.size().saturating_mul(BATCH_ROWS) > memory_bytes_max / LARGE_SHARE =>
         {
-            let func = Arc::new(ScalarUDF::from(Spread::new(memory_bytes_max)));
+            let func = Arc::new(spread_function(memory_bytes_max));
             Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args: vec![expr] })))
         }
         Expr::ScalarFunction(mut call) if !is_spread(&call.func) && !call.func.short_circuits() => {
@@ -109,6 +109,11 @@ fn check(bytes: usize, memory_bytes_max: usize) -> Result<()> {
         human_readable_size(bytes),
         human_readable_size(memory_bytes_max),
     )))
+}
+
+/// The function that checks the room of a constant.
+pub(crate) fn spread_function(memory_bytes_max: usize) -> ScalarUDF {
+    ScalarUDF::from(Spread::new(memory_bytes_max))
 }
 
 /// Returns its only argument, a constant, if its copies for each row have room.

@@ -19,6 +19,8 @@ use crate::admission::AdmissionControl;
 use crate::answer::{Answer, GraceExpired, Task, shutting_down};
 use crate::cancellation::Cancellation;
 use crate::copy::clear_unfinished;
+#[cfg(feature = "distributed")]
+use crate::distributed::Distribution;
 use crate::run::{Run, check_kind};
 use crate::session::Sessions;
 use crate::watched::{RunMonitor, Watched, watch_spawned_tasks};
@@ -58,7 +60,10 @@ pub struct Sql {
 
 pub(crate) struct Inner {
     pub(crate) options: SqlOptions,
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: Arc<Sessions>,
+    /// Other machines; none: all statements run here.
+    #[cfg(feature = "distributed")]
+    pub(crate) distribution: Option<Distribution>,
     pub(crate) tables: Arc<dyn Tables>,
     pub(crate) turns: Arc<AdmissionControl>,
     running: Mutex<BTreeMap<Arc<str>, Entry>>,
@@ -74,6 +79,19 @@ struct Entry {
     stop: Arc<Cancellation>,
     /// Known right after the task was started.
     abort: Option<AbortHandle>,
+}
+
+/// Counts of statements over several machines, since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DistributionReading {
+    /// Statements that were to run on several machines.
+    pub divided: u64,
+    /// Their tries after one that a lost worker ended.
+    pub repeated: u64,
+    /// Those of them that ran on this node in the end.
+    pub run_here: u64,
+    /// Tasks of other nodes' statements that were begun here.
+    pub tasks: u64,
 }
 
 /// A run of statements, as others see it.
@@ -97,7 +115,12 @@ impl Sql {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
-        let sessions = Sessions::new(&options, threads)?;
+        let sessions = Arc::new(Sessions::new(&options, threads)?);
+        #[cfg(feature = "distributed")]
+        let distribution = match &options.distribution {
+            Some(distribution) => Some(Distribution::new(distribution, &sessions, &options)?),
+            None => None,
+        };
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("swiftwater-sql")
@@ -112,6 +135,8 @@ impl Sql {
         let inner = Inner {
             options,
             sessions,
+            #[cfg(feature = "distributed")]
+            distribution,
             tables,
             turns,
             running: Mutex::new(BTreeMap::new()),
@@ -201,6 +226,35 @@ impl Sql {
     ) -> Result<JoinHandle<T>, SqlError> {
         let runtime = self.runtime.as_ref().ok_or_else(|| SqlError::internal("SQL is shut down"))?;
         Ok(runtime.spawn(work))
+    }
+
+    /// The counts of statements over several machines; none if there are no other machines.
+    pub fn distribution(&self) -> Option<DistributionReading> {
+        #[cfg(feature = "distributed")]
+        return self.inner.distribution.as_ref().map(|distribution| distribution.counts.read());
+        #[cfg(not(feature = "distributed"))]
+        None
+    }
+
+    /// Runs the tasks of other nodes' statements, which come over this listener, until `stop` completes. The future that is
+    /// returned completes then; the tasks do not need it.
+    #[cfg(feature = "distributed")]
+    pub fn serve_tasks(
+        &self,
+        listener: std::net::TcpListener,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<impl Future<Output = Result<(), SqlError>> + Send + 'static, SqlError> {
+        let inner = Arc::clone(&self.inner);
+        let work = self.spawn(async move {
+            let distribution = inner.distribution.as_ref();
+            let distribution = distribution
+                .ok_or_else(|| SqlError::internal("tasks are served without options for several machines"))?;
+            let (sessions, most) = (Arc::clone(&inner.sessions), inner.options.statements_max);
+            distribution.serve(sessions, most, listener, stop).await
+        })?;
+        Ok(async move {
+            work.await.map_err(|error| SqlError::internal("tasks of other nodes ended").with_source(error))?
+        })
     }
 
     /// Reads a `COPY … TO STDOUT` or `… FROM STDIN`.

@@ -28,8 +28,19 @@ pub(crate) fn is_cut(from: &DataType, into: &DataType) -> bool {
 
 /// A value as what a column of whole numbers holds.
 pub(crate) fn whole(value: Expr, column: &str, ty: &DataType) -> Expr {
+    whole_function(column, ty).call(vec![value])
+}
+
+/// The function of a column's name and type.
+pub(crate) fn whole_function(column: &str, ty: &DataType) -> ScalarUDF {
     let signature = Signature::any(1, Volatility::Immutable);
-    ScalarUDF::from(Whole { column: column.to_owned(), ty: ty.clone(), signature }).call(vec![value])
+    ScalarUDF::from(Whole { column: column.to_owned(), ty: ty.clone(), signature })
+}
+
+/// The column's name and type; none of another function.
+#[cfg(feature = "distributed")]
+pub(crate) fn whole_column(function: &ScalarUDF) -> Option<(&str, &DataType)> {
+    function.inner().downcast_ref::<Whole>().map(|whole| (whole.column.as_str(), &whole.ty))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -95,7 +95,7 @@ impl PhysicalOptimizerRule for WithoutConstants {
 
 /// The properties of an input that an operator must not learn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hidden {
+pub(crate) enum Hidden {
     Nothing,
     Order,
     /// The constants, and all orders, which may depend on them.
@@ -161,14 +161,14 @@ fn of_join(join: JoinType, otherwise: [Hidden; 2]) -> Vec<Hidden> {
 
 /// Passes rows on, and nothing that is known about them.
 #[derive(Debug)]
-struct PlainExec {
+pub(crate) struct PlainExec {
     input: Arc<dyn ExecutionPlan>,
-    hidden: Hidden,
+    pub(crate) hidden: Hidden,
     properties: Arc<PlanProperties>,
 }
 
 impl PlainExec {
-    fn new(input: Arc<dyn ExecutionPlan>, hidden: Hidden) -> PlainExec {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, hidden: Hidden) -> PlainExec {
         let properties = PlanProperties::clone(input.properties());
         let mut facts = EquivalenceProperties::new(input.schema());
         if hidden == Hidden::Order {

@@ -34,9 +34,10 @@ const TOOLS_KNOWN_BY: [&str; 4] = ["cli", "bench", "load", "testkit"];
 
 /// The owners of dependencies that are heavy, or belong to one place; a name that ends in `*` stands for all with this
 /// prefix.
-const OWNERS: [(&str, &[&str]); 34] = [
+const OWNERS: [(&str, &[&str]); 38] = [
     ("anyhow", &["cli", "bench"]),
     ("arrow", &["sql"]),
+    ("arrow-flight", &["sql"]),
     ("arrow-json", &["bench"]),
     ("arrow-*", &["event", "sketch", "text", "live", "store", "search", "views", "sql", "engine", "bench"]),
     ("axum*", &["server", "bench"]),
@@ -44,6 +45,8 @@ const OWNERS: [(&str, &[&str]); 34] = [
     ("clap*", &["cli", "bench"]),
     ("croner", &["catalog"]),
     ("datafusion", &["sql"]),
+    ("datafusion-distributed", &["sql"]),
+    ("datafusion-proto", &["sql"]),
     ("datafusion-*", &["sketch", "live", "store", "search", "sql"]),
     ("datasketches", &["sketch"]),
     ("deltalake*", &["store"]),
@@ -55,7 +58,7 @@ const OWNERS: [(&str, &[&str]); 34] = [
     ("object_store", &["store", "testkit"]),
     ("parquet", &["store", "sql"]),
     ("plotters", &["plot"]),
-    ("prost*", &["schema"]),
+    ("prost*", &["schema", "sql"]),
     ("protox*", &["schema"]),
     ("rdkafka*", &["kafka"]),
     ("reqwest", &["sinks"]),
@@ -67,6 +70,7 @@ const OWNERS: [(&str, &[&str]); 34] = [
     ("sonic-rs", &["bench"]),
     ("tantivy*", &["search"]),
     ("tokio*", &["runtime", "kafka", "store", "sql", "sinks", "engine", "server", "cli", "bench", "testkit"]),
+    ("tonic*", &["sql"]),
     ("tower*", &["server"]),
     ("tungstenite", &["server", "cli", "bench"]),
 ];

@@ -168,9 +168,13 @@ impl Checked {
     }
 
     fn call(self, arguments: Vec<Expr>) -> Expr {
-        let signature = Signature::any(arguments.len(), Volatility::Immutable);
-        let function = ScalarUDF::from(CheckedFunction { operator: self, signature });
-        Expr::ScalarFunction(ScalarFunction::new_udf(function.into(), arguments))
+        Expr::ScalarFunction(ScalarFunction::new_udf(self.function().into(), arguments))
+    }
+
+    fn function(self) -> ScalarUDF {
+        let arguments = if self == Checked::Negate { 1 } else { 2 };
+        let signature = Signature::any(arguments, Volatility::Immutable);
+        ScalarUDF::from(CheckedFunction { operator: self, signature })
     }
 
     fn name(self) -> &'static str {
@@ -193,6 +197,13 @@ impl Checked {
             Checked::Modulo => "%",
         }
     }
+}
+
+/// The function of each operator.
+#[cfg(feature = "distributed")]
+pub(crate) fn checked_functions() -> Vec<ScalarUDF> {
+    use Checked::{Add, Divide, Modulo, Multiply, Negate, Subtract};
+    [Add, Subtract, Multiply, Negate, Divide, Modulo].map(Checked::function).into()
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

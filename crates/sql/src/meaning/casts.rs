@@ -105,10 +105,22 @@ enum Step {
 
 impl Step {
     fn call(self, value: Expr) -> Expr {
-        let signature = Signature::any(1, Volatility::Immutable);
-        let function = ScalarUDF::from(StepFunction { step: self, signature });
-        Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), vec![value]))
+        Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(self.function()), vec![value]))
     }
+
+    fn function(self) -> ScalarUDF {
+        let signature = Signature::any(1, Volatility::Immutable);
+        ScalarUDF::from(StepFunction { step: self, signature })
+    }
+}
+
+/// The function of each step.
+#[cfg(feature = "distributed")]
+pub(crate) fn step_functions() -> Vec<ScalarUDF> {
+    let steps = [false, true]
+        .into_iter()
+        .flat_map(|is| [Step::Rounded { to_even: is }, Step::TimeText { may_have_offset: is }]);
+    steps.chain([Step::RoundFunction]).map(Step::function).collect()
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -33,9 +33,18 @@ pub(crate) fn may_leave_range(from: &DataType, to: &DataType) -> bool {
 
 /// The value cast to that type, or an error.
 pub(crate) fn in_range(value: Expr, to: DataType) -> Expr {
-    let signature = Signature::any(1, Volatility::Immutable);
-    let function = ScalarUDF::from(InRange { to, signature });
-    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), vec![value]))
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(range_function(to)), vec![value]))
+}
+
+/// The function that casts to a type.
+pub(crate) fn range_function(to: DataType) -> ScalarUDF {
+    ScalarUDF::from(InRange { to, signature: Signature::any(1, Volatility::Immutable) })
+}
+
+/// The type that the function casts to; none of another function.
+#[cfg(feature = "distributed")]
+pub(crate) fn range_type(function: &ScalarUDF) -> Option<&DataType> {
+    function.inner().downcast_ref::<InRange>().map(|range| &range.to)
 }
 
 /// An error that names a number and the type that it is out of range of.

@@ -162,7 +162,7 @@ fn length(expr: &Expr, ty: &DataType) -> Expr {
         _ => DataType::Interval(IntervalUnit::MonthDayNano),
     };
     let operand = logical_expr::cast(expr.clone(), ty);
-    let function = ScalarUDF::from(Length(Signature::any(1, Volatility::Immutable)));
+    let function = interval_length();
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), vec![operand]))
 }
 
@@ -293,6 +293,11 @@ fn refused(what: &str) -> Result<()> {
 /// The number of nanoseconds of an interval.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Length(Signature);
+
+/// The function that compares intervals by their length.
+pub(crate) fn interval_length() -> ScalarUDF {
+    ScalarUDF::from(Length(Signature::any(1, Volatility::Immutable)))
+}
 
 impl ScalarUDFImpl for Length {
     fn name(&self) -> &str {

@@ -33,11 +33,22 @@ use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use arithmetic::checked;
 pub(crate) use finite::{in_range, may_leave_range};
+#[cfg(feature = "distributed")]
+pub(crate) use finite::{range_function, range_type};
 pub(crate) use syntax::{equals_any, rewrite};
 pub use zone::is_utc;
 
 /// The zone of all instants, and of every session.
 pub(crate) const UTC: &str = "UTC";
+
+/// The functions that have no state, and that no statement can call by name.
+#[cfg(feature = "distributed")]
+pub(crate) fn unnamed_functions() -> Vec<ScalarUDF> {
+    let mut functions = arithmetic::checked_functions();
+    functions.extend(casts::step_functions());
+    functions.extend([texts::timestamp_text(), intervals::interval_length()]);
+    functions
+}
 
 /// Makes a session know the functions.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {

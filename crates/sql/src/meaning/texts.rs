@@ -24,7 +24,7 @@ use crate::forms::write_pg_timestamp;
 
 /// The text of a time.
 pub(super) fn written(time: Expr) -> Expr {
-    let function = ScalarUDF::from(TimestampText(Signature::any(1, Volatility::Immutable)));
+    let function = timestamp_text();
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), vec![time]))
 }
 
@@ -42,6 +42,11 @@ pub(super) fn in_concat(expr: Expr, schema: &DFSchema, dialect: Dialect) -> Resu
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TimestampText(Signature);
+
+/// The function that writes a time as PostgreSQL does.
+pub(crate) fn timestamp_text() -> ScalarUDF {
+    ScalarUDF::from(TimestampText(Signature::any(1, Volatility::Immutable)))
+}
 
 impl ScalarUDFImpl for TimestampText {
     fn name(&self) -> &str {

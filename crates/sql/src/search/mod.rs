@@ -12,6 +12,8 @@
 //! between words side by side.
 
 mod facet;
+#[cfg(feature = "distributed")]
+mod message;
 mod statistics;
 mod table;
 
@@ -32,6 +34,8 @@ use datafusion::logical_expr::{
     AggregateUDF, BinaryExpr, ColumnarValue, Expr, ExprSchemable, Like, Operator, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility, lit,
 };
+#[cfg(feature = "distributed")]
+pub(crate) use message::SearchMessage;
 use swiftwater_text::query::{Number, Operator as WordsOperator};
 use swiftwater_text::{
     IndexCondition, IndexKind, IndexLeaf, IndexQuery, Literal, MatcherScratch, Pattern, QueryFaults,

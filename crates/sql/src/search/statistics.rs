@@ -44,6 +44,11 @@ impl BoundStatistics {
         );
         BoundStatistics { query, fields, search, signature }
     }
+
+    #[cfg(feature = "distributed")]
+    pub(super) fn parts(&self) -> (&Query, &[SearchField]) {
+        (&self.query, &self.fields)
+    }
 }
 
 impl PartialEq for BoundStatistics {

@@ -70,6 +70,41 @@ pub(crate) fn in_parts(function: &AggregateUDF, values: &DataType) -> Option<(Ag
     ))
 }
 
+/// An aggregate that merges images of sums, or that returns them: it cannot be called by name.
+#[cfg(feature = "distributed")]
+#[derive(Debug)]
+pub(crate) enum ImageAggregate {
+    Images,
+    /// The merge of images over values of the type; the type of the sum, or none for an average.
+    OfImages(DataType, Option<DataType>),
+}
+
+#[cfg(feature = "distributed")]
+impl ImageAggregate {
+    pub(crate) fn of(aggregate: &AggregateUDF) -> Option<ImageAggregate> {
+        match &aggregate.inner().downcast_ref::<SumAggregate>()?.function {
+            Function::Sum | Function::Average => None,
+            Function::Images => Some(ImageAggregate::Images),
+            Function::OfImages { values, gives } => Some(ImageAggregate::OfImages(
+                values.clone(),
+                match gives {
+                    SumOutput::Sum(ty) => Some(ty.clone()),
+                    SumOutput::Average | SumOutput::Image => None,
+                },
+            )),
+        }
+    }
+
+    pub(crate) fn aggregate(self) -> AggregateUDF {
+        AggregateUDF::from(SumAggregate::new(match self {
+            ImageAggregate::Images => Function::Images,
+            ImageAggregate::OfImages(values, sum) => {
+                Function::OfImages { values, gives: sum.map_or(SumOutput::Average, SumOutput::Sum) }
+            }
+        }))
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Function {
     Sum,

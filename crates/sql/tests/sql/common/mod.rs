@@ -279,7 +279,7 @@ pub(crate) fn numbers(tables: &MemoryTables, name: &str, batches: usize, rows: u
 
 /// SQL over tables in memory, with two threads.
 pub(crate) fn sql(tables: Arc<MemoryTables>, options: SqlOptions) -> Sql {
-    Sql::new(SqlOptions { threads: 2, ..options }, tables).unwrap()
+    crate::start(SqlOptions { threads: 2, ..options }, tables)
 }
 
 /// All rows of an answer.

@@ -68,7 +68,7 @@ pub(crate) fn over(tables: &[Table], threads: usize, batch_rows: usize) -> Sql {
         });
         memory.put(table.name, TableKind::Table, Arc::clone(&schema), batches.collect());
     }
-    Sql::new(SqlOptions { threads, batch_rows, ..SqlOptions::default() }, memory).unwrap()
+    crate::start(SqlOptions { threads, batch_rows, ..SqlOptions::default() }, memory)
 }
 
 /// Rows as the engine writes them as CSV: a null is nothing.

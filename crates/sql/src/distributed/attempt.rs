@@ -1,0 +1,308 @@
+//! The tries of a statement on several machines.
+//!
+//! The first rows are held back, so that a statement whose worker fails runs again as if nothing had happened: on the workers that can
+//! still be reached, [`TRIES`] times in all. Whatever else fails, it runs here: an error of the statement itself is then the one that a
+//! single machine reports, with its place.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use arrow::array::Array;
+use arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions, execute_stream,
+    execution_plan::reset_plan_states,
+};
+use datafusion_distributed::{
+    DistributedMetricsFormat, NetworkBoundaryExt, rewrite_distributed_plan_with_metrics,
+};
+use futures_util::{StreamExt, stream};
+
+use super::worker::BUSY;
+use super::{DistributedPlan, shown};
+use crate::cancellation::stoppable_join;
+use crate::run::Run;
+use crate::sliced::sliced;
+use crate::{ErrorKind, SqlError};
+
+/// Partitions of a plan that is divided: where there is one, there is nothing to divide.
+const PARTITIONS_MIN: usize = 2;
+/// The time for which a statement waits for the counts of its tasks once its rows are complete.
+const COUNTS_TIMEOUT: Duration = Duration::from_secs(1);
+/// Tries on several machines.
+const TRIES: usize = 3;
+/// The pause before a worker that has no place is asked again, and how often it is.
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
+const BUSY_TRIES: usize = 600;
+
+/// The end of a try before it returned a row.
+enum Failure {
+    /// A worker could not be reached, or went away.
+    Worker(DataFusionError),
+    /// A worker has no place.
+    Busy,
+    /// Anything else.
+    Other(DataFusionError),
+}
+
+impl Failure {
+    fn of(error: DataFusionError) -> Failure {
+        match error.find_root() {
+            DataFusionError::ResourcesExhausted(text) if text == BUSY => Failure::Busy,
+            // The transport's errors are no errors of DataFusion, of which the data could be a part.
+            DataFusionError::External(of_transport)
+                if LOST.iter().any(|lost| of_transport.to_string().contains(lost)) =>
+            {
+                Failure::Worker(error)
+            }
+            _ => Failure::Other(error),
+        }
+    }
+}
+
+/// The texts by which the library and its transport report a worker that is lost.
+const LOST: [&str; 8] = [
+    "transport error",
+    "tcp connect error",
+    "Connection refused",
+    "connection closed",
+    "broken pipe",
+    "Error connecting",
+    "h2 protocol error",
+    "The operation was aborted",
+];
+
+impl Run {
+    /// The rows of a query that is divided; none if it runs here.
+    pub(crate) async fn open_divided(
+        &self,
+        state: &SessionState,
+        plan: &LogicalPlan,
+        physical: &Arc<dyn ExecutionPlan>,
+    ) -> Result<Option<SendableRecordBatchStream>, SqlError> {
+        let Some(distribution) = &self.inner.distribution else { return Ok(None) };
+        if distribution.why_here(physical, self.options.distributed)?.is_some() || !can_be_divided(plan)? {
+            return Ok(None);
+        }
+        distribution.counts.divided.fetch_add(1, Ordering::Relaxed);
+        let rows = self.try_divided(state, plan, physical).await?;
+        if rows.is_none() {
+            distribution.counts.run_here.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(rows)
+    }
+
+    async fn try_divided(
+        &self,
+        state: &SessionState,
+        plan: &LogicalPlan,
+        physical: &Arc<dyn ExecutionPlan>,
+    ) -> Result<Option<SendableRecordBatchStream>, SqlError> {
+        let Some(distribution) = &self.inner.distribution else { return Ok(None) };
+        let (mut lost, mut busy) = (0, 0);
+        let mut workers = distribution.workers().to_vec();
+        loop {
+            let divided = match self.divide(state, plan, physical, &workers).await {
+                Ok(Some(divided)) => divided,
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    tracing::debug!(%error, "the statement runs on this node: it cannot be divided");
+                    return Ok(None);
+                }
+            };
+            match self.first_rows(divided).await {
+                Ok(rows) => return Ok(Some(rows)),
+                Err(Failure::Busy) if busy < BUSY_TRIES => {
+                    busy += 1;
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                Err(Failure::Worker(error)) if lost + 1 < TRIES => {
+                    lost += 1;
+                    distribution.counts.repeated.fetch_add(1, Ordering::Relaxed);
+                    tracing::warn!(%error, lost, "a worker failed: the statement runs again on the others");
+                    workers = distribution.reachable().await;
+                    if workers.len() < 2 {
+                        tracing::warn!(
+                            "the statement runs on this node: fewer than two workers can be reached"
+                        );
+                        return Ok(None);
+                    }
+                }
+                Err(Failure::Worker(error) | Failure::Other(error)) => {
+                    tracing::warn!(%error, "the statement runs on this node: it failed on several");
+                    return Ok(None);
+                }
+                Err(Failure::Busy) => {
+                    return Err(SqlError::new(ErrorKind::Limit, "all workers run as many statements as they may")
+                        .with_hint("Try again, raise sql.statements_max on the workers, or set swiftwater.distributed to never."));
+                }
+            }
+        }
+    }
+
+    /// The place where a query runs, and its stages if there are several.
+    pub(crate) async fn distribution_shown(
+        &self,
+        state: &SessionState,
+        plan: &LogicalPlan,
+    ) -> Result<Option<String>, SqlError> {
+        let Some(distribution) = &self.inner.distribution else { return Ok(None) };
+        let optimized = crate::guarded::guard(state.optimize(plan)?, self.inner.options.memory_bytes_max)?;
+        let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
+        if let Some(why) = distribution.why_here(&physical, self.options.distributed)? {
+            return Ok(Some(format!("on this node: {why}")));
+        }
+        if !can_be_divided(plan)? {
+            return Ok(Some(
+                "on this node: a function over a window, or a subquery for a value, runs on one machine"
+                    .to_owned(),
+            ));
+        }
+        Ok(Some(match self.divide(state, plan, &physical, distribution.workers()).await {
+            Ok(Some(divided)) => format!("on {} workers\n{}", distribution.workers().len(), shown(&divided)),
+            Ok(None) => "on this node: the statement has no parts for several machines".to_owned(),
+            Err(error) => format!("on this node: {}", error.strip_backtrace()),
+        }))
+    }
+
+    async fn divide(
+        &self,
+        state: &SessionState,
+        plan: &LogicalPlan,
+        physical: &Arc<dyn ExecutionPlan>,
+        workers: &[url::Url],
+    ) -> Result<Option<DistributedPlan>> {
+        let Some(distribution) = &self.inner.distribution else { return Ok(None) };
+        // Each try has a plan of its own: a scan that was begun has given some of its files away.
+        let (mut state, mut physical) = (Cow::Borrowed(state), reset_plan_states(Arc::clone(physical))?);
+        let has_subquery = physical.exists(|node| Ok(node.is::<ScalarSubqueryExec>()))?;
+        if has_subquery || state.config().target_partitions() < PARTITIONS_MIN {
+            // A value that is computed beside a plan does not reach its tasks: it is joined instead.
+            let settings = state.to_mut().config_mut().options_mut();
+            settings.execution.target_partitions = settings.execution.target_partitions.max(PARTITIONS_MIN);
+            settings.optimizer.enable_physical_uncorrelated_scalar_subquery = false;
+            let optimized =
+                crate::guarded::guard(state.optimize(plan)?, self.inner.options.memory_bytes_max)?;
+            physical = state.query_planner().create_physical_plan(&optimized, state.as_ref()).await?;
+        }
+        distribution.divide(sliced(physical)?, &state, self.options.distributed, workers).await
+    }
+
+    /// Starts a divided plan, up to as many rows as are held back.
+    async fn first_rows(&self, divided: DistributedPlan) -> Result<SendableRecordBatchStream, Failure> {
+        let DistributedPlan { plan, state, pinned } = divided;
+        let plan = self.stoppable_stage(plan).map_err(Failure::Other)?;
+        self.progress.begin(&plan);
+        let mut rows = execute_stream(Arc::clone(&plan), state.task_ctx()).map_err(Failure::of)?;
+        let (mut held, mut bytes) = (Vec::new(), 0_usize);
+        let hold_bytes = self.inner.distribution.as_ref().map_or(0, |distribution| distribution.hold_bytes());
+        loop {
+            match rows.next().await {
+                Some(Ok(batch)) => {
+                    bytes = bytes.saturating_add(row_bytes(&batch));
+                    held.push(batch);
+                    if bytes >= hold_bytes {
+                        break;
+                    }
+                }
+                Some(Err(error)) => return Err(Failure::of(error)),
+                None => break,
+            }
+        }
+        let schema = rows.schema();
+        let held = stream::iter(held.into_iter().map(Ok::<RecordBatch, DataFusionError>));
+        // The leaves of this node are pinned until the last row.
+        let progress = Arc::clone(&self.progress);
+        let counted = stream::once(async move {
+            let counts = rewrite_distributed_plan_with_metrics(plan, DistributedMetricsFormat::Aggregated);
+            if let Ok(Ok(plan)) = tokio::time::timeout(COUNTS_TIMEOUT, counts).await {
+                progress.measured(plan);
+            }
+            // The leaves of this node are pinned until here.
+            drop(pinned);
+        });
+        let counted = counted.filter_map(|()| std::future::ready(None));
+        let all = held.chain(rows.fuse()).chain(counted);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, all)))
+    }
+
+    /// The stage that runs here, with joins that end when they are told to.
+    fn stoppable_stage(&self, node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        if node.is_network_boundary() || node.children().is_empty() {
+            return Ok(node);
+        }
+        let inputs = node.children().into_iter().map(|input| self.stoppable_stage(Arc::clone(input)));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        let node = node.replace_children(inputs, options)?;
+        Ok(stoppable_join(&node, &self.stop)?.unwrap_or(node))
+    }
+}
+
+/// Bytes of a batch's rows. Its buffers may have those of other batches, too.
+fn row_bytes(batch: &RecordBatch) -> usize {
+    let columns = batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(0));
+    columns.fold(0, usize::saturating_add)
+}
+
+/// The functions over windows whose messages have all that they are. DataFusion 55 leaves `IGNORE NULLS`, and that a function goes
+/// backwards, out of the messages of others.
+const WINDOW_FUNCTIONS: [&str; 19] = [
+    "row_number",
+    "rank",
+    "dense_rank",
+    "percent_rank",
+    "cume_dist",
+    "ntile",
+    "sum",
+    "avg",
+    "count",
+    "min",
+    "max",
+    "stddev",
+    "stddev_pop",
+    "var",
+    "var_pop",
+    "var_samp",
+    "stddev_samp",
+    "bool_and",
+    "bool_or",
+];
+
+/// Whether a statement can be divided: it is a query, and all of it can be written as messages.
+fn can_be_divided(plan: &LogicalPlan) -> Result<bool> {
+    // Files are written by this node alone.
+    if matches!(plan, LogicalPlan::Copy(_) | LogicalPlan::Explain(_)) {
+        return Ok(false);
+    }
+    let mut can_be = true;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                can_be &= match expr {
+                    Expr::WindowFunction(window) => {
+                        window.params.filter.is_none()
+                            && window.params.null_treatment.is_none()
+                            && WINDOW_FUNCTIONS.contains(&window.fun.name())
+                    }
+                    // It is joined, and more rows than one would multiply those that it is joined with: no error.
+                    Expr::ScalarSubquery(query) if query.outer_ref_columns.is_empty() => {
+                        query.subquery.max_rows().is_some_and(|rows| rows <= 1)
+                    }
+                    _ => true,
+                };
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        Ok(if can_be { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(can_be)
+}

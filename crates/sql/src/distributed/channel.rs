@@ -1,0 +1,135 @@
+//! The channels to workers: the library's, which send plans as [`PlanCodec`] writes them, under the headers of the statement.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion_distributed::grpc::{BoxCloneSyncChannel, create_worker_client};
+use datafusion_distributed::{
+    ChannelResolver, CoordinatorToWorkerMsg, ExecuteTaskRequest, GetWorkerInfoRequest, GetWorkerInfoResponse,
+    MaybeEncoded, ProducerHead, SetPlanRequest, WorkerChannel, WorkerToCoordinatorMsg,
+};
+use futures_util::stream::BoxStream;
+use http::HeaderMap;
+use tonic::transport::Endpoint;
+use url::Url;
+
+use super::codec::PlanCodec;
+use super::headers::WorkerHeaders;
+
+/// The time in which a connection is made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A node that is silent is asked whether it is there, and is lost if it does not answer: it is dead, frozen or cut off.
+pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+pub(super) const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes that one stream may send before they are read.
+const STREAM_BYTES: u32 = 1 << 20;
+/// Those of a connection: as many as there can be, so that streams that nobody reads at present do not hold up others.
+const CONNECTION_BYTES: u32 = (1 << 31) - 1;
+/// Nodes whose connections are kept.
+const NODES_MAX: usize = 10_000;
+
+/// Connections to other nodes, one for each.
+#[derive(Default)]
+pub(super) struct Connections(Mutex<HashMap<Url, BoxCloneSyncChannel>>);
+
+impl Connections {
+    /// The connection to a node, which is made when it is first used, and again when it was lost.
+    fn to(&self, node: &Url) -> Result<BoxCloneSyncChannel> {
+        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(connection) = connections.get(node) {
+            return Ok(connection.clone());
+        }
+        let endpoint = Endpoint::from_shared(node.to_string())
+            .map_err(|error| DataFusionError::External(Box::new(error)))?
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(STREAM_BYTES)
+            .initial_connection_window_size(CONNECTION_BYTES)
+            .tcp_nodelay(true);
+        let connection = BoxCloneSyncChannel::new(endpoint.connect_lazy());
+        if connections.len() >= NODES_MAX {
+            connections.clear();
+        }
+        connections.insert(node.clone(), connection.clone());
+        Ok(connection)
+    }
+}
+
+/// The channels of one statement. Connections are shared by all statements.
+#[derive(Clone)]
+pub(super) struct Channels {
+    pub(super) connections: Arc<Connections>,
+    pub(super) codec: Arc<PlanCodec>,
+    pub(super) headers: WorkerHeaders,
+}
+
+struct Channel {
+    inner: Box<dyn WorkerChannel>,
+    codec: Arc<PlanCodec>,
+    headers: WorkerHeaders,
+}
+
+#[async_trait]
+impl ChannelResolver for Channels {
+    async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>> {
+        let inner = create_worker_client(self.connections.to(url)?);
+        Ok(Box::new(Channel { inner, codec: Arc::clone(&self.codec), headers: self.headers.clone() }))
+    }
+}
+
+impl Channel {
+    fn with_ours(&self, mut headers: HeaderMap) -> HeaderMap {
+        for (name, value) in &self.headers.0 {
+            headers.insert(name, value.clone());
+        }
+        headers
+    }
+}
+
+#[async_trait]
+impl WorkerChannel for Channel {
+    async fn coordinator_channel(
+        &mut self,
+        headers: HeaderMap,
+        mut request: SetPlanRequest,
+        messages: BoxStream<'static, CoordinatorToWorkerMsg>,
+        metrics: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
+        if let MaybeEncoded::Decoded(plan) = request.plan {
+            request.plan = MaybeEncoded::Encoded(self.codec.encode(plan)?);
+        }
+        let headers = self.with_ours(headers);
+        self.inner.coordinator_channel(headers, request, messages, metrics, context).await
+    }
+
+    async fn execute_task(
+        &mut self,
+        headers: HeaderMap,
+        mut request: ExecuteTaskRequest,
+        metrics: ExecutionPlanMetricsSet,
+        context: &Arc<TaskContext>,
+    ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
+        if let ProducerHead::RepartitionExec { partitioning: MaybeEncoded::Decoded(partitioning) } =
+            &request.producer_head
+        {
+            let bytes = self.codec.encode_partitioning(partitioning)?;
+            request.producer_head =
+                ProducerHead::RepartitionExec { partitioning: MaybeEncoded::Encoded(bytes) };
+        }
+        let headers = self.with_ours(headers);
+        self.inner.execute_task(headers, request, metrics, context).await
+    }
+
+    async fn get_worker_info(&mut self, request: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {
+        self.inner.get_worker_info(request).await
+    }
+}
