@@ -108,13 +108,18 @@ impl ChecksumBuilder {
 impl Checksums {
     /// The checksums of a tag; none if it does not fit a file of this size.
     pub(crate) fn of(add: &Add) -> Option<Checksums> {
-        let (block_bytes, sums) = add.tags.as_ref()?.get(TAG)?.as_deref()?.split_once(':')?;
+        Checksums::of_tag(add.tags.as_ref()?.get(TAG)?.as_deref()?, add.size)
+    }
+
+    /// The checksums of a tag's text.
+    pub(crate) fn of_tag(tag: &str, size: u64) -> Option<Checksums> {
+        let (block_bytes, sums) = tag.split_once(':')?;
         let block_bytes: u64 = block_bytes.parse().ok().filter(|bytes| *bytes > 0)?;
         let (sums, rest) = sums.as_bytes().as_chunks::<8>();
         let sum = |digits: &[u8; 8]| u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok();
         let blocks: Box<[u32]> = sums.iter().map(sum).collect::<Option<_>>()?;
-        let is_whole = rest.is_empty() && add.size.div_ceil(block_bytes) == blocks.len() as u64;
-        is_whole.then_some(Checksums { size: add.size, block_bytes, blocks })
+        let is_whole = rest.is_empty() && size.div_ceil(block_bytes) == blocks.len() as u64;
+        is_whole.then_some(Checksums { size, block_bytes, blocks })
     }
 
     pub(crate) fn tag(&self) -> String {

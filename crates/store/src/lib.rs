@@ -28,6 +28,7 @@ mod options;
 mod pinned_snapshot;
 mod provider;
 mod read;
+mod scan_message;
 mod schema;
 mod spec;
 mod staged_table;
@@ -46,6 +47,7 @@ pub use disk::{Durability, Durable};
 pub use error::{ErrorKind, Result, StoreError};
 pub use options::StoreOptions;
 pub use pinned_snapshot::{FilePut, PinnedStore, SnapshotOptions, StoredFile};
+pub use scan_message::scan_message;
 pub use spec::{
     ColumnSpec, DAY_COLUMN, EVENT_COLUMN, HOUR_COLUMN, OFFSET_COLUMN, PARTITION_COLUMNS_MAX, Partitioning,
     TIME_COLUMN, TableSpec, arrow_type,

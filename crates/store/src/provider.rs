@@ -34,6 +34,7 @@ use crate::{
     companions::{CompanionFormat, Companions, FileRows, FileSelection},
     layout::Layout,
     load::TableLocation,
+    scan_message::FileChecksums,
     table_version::FileEntry,
 };
 
@@ -292,6 +293,7 @@ impl Snapshot {
         partitioned.partition_values = file.partition.clone();
         // Set as they are: they cover the partition columns already, nulls among them.
         partitioned.statistics = Some(Arc::clone(&file.statistics));
+        partitioned = partitioned.with_extension(FileChecksums(file.checksums.clone()));
         match rows {
             FileRows::Some(selection) => {
                 // Bounds are those of all its rows, not of those that are read.

@@ -129,6 +129,11 @@ impl Store {
         TableLocation { store, expected, table: name.into(), pins: Arc::clone(&inner.pins), life: inner.life }
     }
 
+    /// Its URL for DataFusion.
+    pub(crate) fn url(&self) -> &ObjectStoreUrl {
+        &self.inner.url
+    }
+
     pub(crate) fn objects(&self) -> &Arc<dyn ObjectStore> {
         &self.inner.objects
     }
