@@ -84,7 +84,7 @@ Examples:
 }
 
 /// Flags of a server.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ServerArgs {
     /// Address and port that the server listens on; port 0 selects any free port [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
@@ -117,6 +117,7 @@ Examples:
   swiftwater serve --data ~/swiftwater
   swiftwater serve --listen 127.0.0.1:0 --default-stream clicks
   swiftwater serve --engine.shards 4 --engine.pending-bytes-max 1GiB
+  swiftwater serve --sql-worker --sql.worker-listen 10.0.0.6:8082 --sql.worker-secret-file secret --store.location s3://bucket/tables
   swiftwater serve --syslog.tcp-listen 127.0.0.1:6514 --syslog.udp-listen 127.0.0.1:5514
   swiftwater serve --print-config > swiftwater.toml
 
@@ -128,6 +129,9 @@ pub(crate) struct ServeArgs {
     /// Flags of the server.
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+    /// Runs as a worker of SQL alone: parts of other nodes' statements, over the tables at `store.location`
+    #[arg(long)]
+    pub(crate) sql_worker: bool,
     /// Prints the effective settings and their sources, and exits
     #[arg(long)]
     pub(crate) print_config: bool,

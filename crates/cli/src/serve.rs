@@ -41,7 +41,11 @@ const PARTIALS: u32 = 64;
 
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs, clock: Arc<dyn Clock>) -> Outcome {
-    let loaded = load_settings(&args.server)?;
+    let mut server = args.server.clone();
+    if args.sql_worker {
+        server.settings.0.push(("sql.worker", "yes".to_owned()));
+    }
+    let loaded = load_settings(&server)?;
     if args.print_config {
         return stdio::write_out(|out| out.write_all(loaded.toml().as_bytes()));
     }
@@ -104,10 +108,11 @@ pub(crate) fn serve(
     })
 }
 
-/// The directory of a node of a cluster that was given none: such a node keeps nothing.
+/// The directory of a node of a cluster, or of a worker of SQL, that was given none: such a node keeps nothing.
 #[cfg(feature = "history")]
 fn directory(settings: &Settings) -> Result<Option<tempfile::TempDir>, Failure> {
-    if settings.cluster.name.is_empty() || settings.history().is_some() {
+    let keeps_nothing = !settings.cluster.name.is_empty() || settings.history.sql_nodes.is_worker;
+    if !keeps_nothing || settings.history().is_some() {
         return Ok(None);
     }
     let made = tempfile::Builder::new().prefix("swiftwater-").tempdir();

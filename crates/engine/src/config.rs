@@ -71,6 +71,8 @@ pub struct HistoryConfig {
     pub sql_statements_max: usize,
     /// Statements of one client that run at once; 0: three quarters of `sql_statements_max`.
     pub sql_statements_max_per_client: usize,
+    /// The other machines on which statements run, and whose tasks this node runs.
+    pub sql_nodes: SqlNodes,
     /// Bytes of the log that are kept for durable queries besides what tables and views need; what is older comes from the
     /// stream's table.
     pub detached_log_bytes_max: u64,
@@ -211,6 +213,7 @@ impl HistoryConfig {
             sql_threads: sql.threads,
             sql_statements_max: sql.statements_max,
             sql_statements_max_per_client: sql.statements_max_per_client,
+            sql_nodes: SqlNodes::default(),
             detached_log_bytes_max: 1 << 30,
             views_max: 1_000,
             alerts_max: 1_000,
@@ -265,8 +268,13 @@ impl HistoryConfig {
     }
 
     pub(crate) fn store(&self, default_location: String) -> StoreOptions {
-        let location =
-            if self.store_location.is_empty() { default_location } else { self.store_location.clone() };
+        let is_default = self.store_location.is_empty() || self.worker_location().is_some();
+        let location = if is_default { default_location } else { self.store_location.clone() };
+        self.store_at(location)
+    }
+
+    /// A store at a location.
+    pub(crate) fn store_at(&self, location: String) -> StoreOptions {
         let options = self.store_options.iter().filter_map(|option| option.split_once('='));
         StoreOptions {
             storage: options.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect(),
@@ -277,6 +285,39 @@ impl HistoryConfig {
             log_retention: Duration::from_millis(self.store_versions_kept_ms),
             vacuum_retention: Duration::from_millis(self.store_versions_kept_ms),
             ..StoreOptions::at(location)
+        }
+    }
+}
+
+/// SQL's settings about other machines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SqlNodes {
+    /// The addresses of the workers on which statements run; empty: all run on this node.
+    pub workers: Vec<String>,
+    /// The address on which this node takes the tasks of other nodes; empty: it takes none.
+    pub listen: String,
+    /// The address under which workers reach this node; empty: `http://` and [`SqlNodes::listen`].
+    pub advertise: String,
+    /// The file with the secret that all nodes share; empty: there is none.
+    pub secret_file: String,
+    /// Bytes of files from which on a statement runs on several machines.
+    pub above_bytes: u64,
+    /// Bytes of rows that are held back before the first is returned.
+    pub hold_bytes: u64,
+    /// The node is a worker alone: it reads the tables at `store.location`, and owns none of them.
+    pub is_worker: bool,
+}
+
+impl Default for SqlNodes {
+    fn default() -> SqlNodes {
+        SqlNodes {
+            workers: Vec::new(),
+            listen: String::new(),
+            advertise: String::new(),
+            secret_file: String::new(),
+            above_bytes: 2 << 30,
+            hold_bytes: 4 << 20,
+            is_worker: false,
         }
     }
 }

@@ -98,7 +98,7 @@ impl Engine {
                 let tables = Arc::new(HistoryTables::new(&engine.shared));
                 history.reconcile_at_start(&tables).await;
                 let given: Arc<dyn Tables> = Arc::<HistoryTables>::clone(&tables);
-                let sql = Sql::new(history.sql_options(), given)?;
+                let sql = Sql::new(history.sql_options().await?, given)?;
                 let _ = engine.shared.history.set(Arc::clone(&history));
                 engine.set_durable(Arc::new(ForRuntime(Arc::clone(&history))));
                 let _ = engine.shared.sql.set(Arc::new(sql));

@@ -25,6 +25,7 @@ mod engine;
 mod error;
 mod history_error;
 mod shared;
+mod sql_nodes;
 mod status;
 
 mod ddl;
@@ -43,7 +44,7 @@ pub use backup::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupOptions,
     BackupReadError, Checksum, MANIFEST_NAME, ManifestError, RestoreError, restore, verify_backup,
 };
-pub use config::{ClusterConfig, HistoryConfig, KafkaConnections, SchemaSettings};
+pub use config::{ClusterConfig, HistoryConfig, KafkaConnections, SchemaSettings, SqlNodes};
 pub use durable::history::Disks;
 pub use engine::Engine;
 pub use error::{BackupError, DedupError, EngineError, ErrorKind, SinkError, SkipError};

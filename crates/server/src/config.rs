@@ -13,6 +13,8 @@ use swiftwater_lang::Schema;
 pub struct ServerConfig {
     /// Addresses to listen on; port 0 takes any free port. Default: 127.0.0.1:8080, which only this machine reaches.
     pub listen: Vec<SocketAddr>,
+    /// The address for tasks of SQL statements of other nodes; none: there is none. Default: none.
+    pub sql_worker_listen: Option<SocketAddr>,
     /// Names under which clients may reach the server, besides `localhost` and its own addresses: `name` for any port,
     /// `name:port` for one, `*` for every name (a web page can then reach the server by DNS rebinding). Default: none.
     pub hosts_allowed: Vec<String>,
@@ -154,6 +156,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         ServerConfig {
             listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))],
+            sql_worker_listen: None,
             hosts_allowed: Vec::new(),
             origins_allowed: Vec::new(),
             prefix: String::new(),

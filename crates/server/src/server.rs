@@ -65,6 +65,9 @@ pub struct Server {
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
     postgres: Option<TcpListener>,
+    /// For tasks of SQL statements of other nodes.
+    #[cfg(feature = "distributed")]
+    sql_worker: Option<TcpListener>,
     syslog: SyslogPorts,
     pusher: Option<Pusher>,
     #[cfg(feature = "history")]
@@ -171,6 +174,9 @@ impl Shared {
             let searches = self.engine.search_metrics();
             let stored = (history.as_ref(), searches.as_ref());
             metrics::history::families(table, stored, &endpoints, shown);
+            if let Some(counts) = self.sql.access.as_ref().and_then(|access| access.sql.distribution()) {
+                metrics::history::distribution_families(table, counts);
+            }
         };
         #[cfg(not(feature = "history"))]
         let durable = |_: &mut metrics::Table, _: &[StreamStatus]| ();
@@ -236,6 +242,11 @@ impl Server {
             None => None,
             Some(address) => Some(listen(address).map_err(|source| ServerError::Listen { address, source })?),
         };
+        #[cfg(feature = "distributed")]
+        let sql_worker = match config.sql_worker_listen {
+            None => None,
+            Some(address) => Some(listen(address).map_err(|source| ServerError::Listen { address, source })?),
+        };
         let syslog = SyslogPorts::bind(&config.syslog).await?;
         let shared = Shared {
             guard: Guard::new(&config, &addresses),
@@ -259,6 +270,8 @@ impl Server {
             listeners,
             addresses,
             postgres,
+            #[cfg(feature = "distributed")]
+            sql_worker,
             syslog,
             pusher,
             #[cfg(feature = "history")]
@@ -300,6 +313,8 @@ impl Server {
             (self.postgres_address(), self.syslog_tcp_address(), self.syslog_udp_address());
         #[cfg(feature = "history")]
         let pubsub = self.pubsub;
+        #[cfg(feature = "distributed")]
+        let sql_worker = self.sql_worker;
         let Server { shared, listeners, addresses, postgres, syslog, pusher, .. } = self;
         // Every task holds a sender; when all are gone, so are the tasks.
         let (alive, mut all_gone) = mpsc::channel::<()>(1);
@@ -309,6 +324,10 @@ impl Server {
         }
         if let Some(listener) = postgres {
             tokio::spawn(postgres::accept(listener, Arc::clone(&shared), alive.clone()));
+        }
+        #[cfg(feature = "distributed")]
+        if let Some(listener) = sql_worker {
+            serve_tasks(listener, &shared, alive.clone());
         }
         syslog.serve(&shared, &alive);
         #[cfg(feature = "history")]
@@ -507,4 +526,32 @@ pub(crate) fn prepare(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(PEER_SILENT).with_interval(PEER_SILENT / 10);
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
+
+/// Serves tasks of SQL statements of other nodes, until the server drains.
+#[cfg(feature = "distributed")]
+fn serve_tasks(listener: TcpListener, shared: &Arc<Shared>, alive: mpsc::Sender<()>) {
+    let mut phase = shared.phase.subscribe();
+    let stop = async move {
+        // The sender is gone with the server.
+        let _ = phase.wait_for(|phase| *phase != Phase::Running).await;
+    };
+    let address = listener.local_addr().ok();
+    let served = shared.sql.access().ok().map(|access| {
+        let listener = listener.into_std()?;
+        access.sql.serve_tasks(listener, stop).map_err(std::io::Error::other)
+    });
+    match served {
+        None => tracing::error!("tasks of other nodes cannot be served: there is no SQL here"),
+        Some(Err(error)) => tracing::error!(%error, "tasks of other nodes cannot be served"),
+        Some(Ok(served)) => {
+            tracing::info!(?address, "taking tasks of SQL statements");
+            tokio::spawn(async move {
+                if let Err(error) = served.await {
+                    tracing::error!(%error, "tasks of other nodes are served no more");
+                }
+                drop(alive);
+            });
+        }
+    }
 }

@@ -8,7 +8,8 @@
 //!
 //! `Accept` selects the form of the answer: one JSON array, one object per line, CSV, or an Arrow stream. The answer is
 //! written as it is computed, no faster than the client reads, and a client that disconnects ends its statement. The field
-//! `Swiftwater-Statement` names the statement: the client's own choice, where the request has that field.
+//! `Swiftwater-Statement` names the statement: the client's own choice, where the request has that field. The field
+//! `Swiftwater-Distributed` decides whether it runs on several machines.
 //!
 //! A failure before the first rows is answered as a problem. A later failure breaks the body off, so that no client mistakes
 //! part of an answer for the whole. `GET /v1/sql/{id}` reports on the last hundred statements that ended: why one failed or
@@ -31,7 +32,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value, json};
 use swiftwater_sql::{
-    Answer, Dialect, ErrorKind, OtherStatements, Parameter, Progress, RunOptions, Running, Sql, SqlError,
+    Answer, Dialect, Distributed, ErrorKind, OtherStatements, Parameter, Progress, RunOptions, Running, Sql,
+    SqlError,
     forms::{Form, FormWriter},
 };
 use tokio::time::Instant;
@@ -48,6 +50,8 @@ use crate::{
     status::json_response,
 };
 
+/// The field that says whether a statement runs on several machines.
+const DISTRIBUTED_FIELD: &str = "swiftwater-distributed";
 /// The field that names a statement.
 pub(crate) const STATEMENT_FIELD: HeaderName = HeaderName::from_static("swiftwater-statement");
 /// Bytes kept of the text of an ended statement.
@@ -145,8 +149,18 @@ pub(crate) async fn run(State(shared): State<Arc<Shared>>, request: Request) -> 
     let id = statement_id(&parts.headers)?;
     let access = shared.sql.access()?.clone();
     let ask = SqlAsk::of_body(&parts.headers, body_of(&shared, &parts.headers, body).await?, dialect)?;
+    let distributed = match parts.headers.get(DISTRIBUTED_FIELD).map(HeaderValue::to_str) {
+        None => Distributed::Auto,
+        Some(Ok(word)) => Distributed::of_word(word)?,
+        Some(Err(_)) => {
+            return Err(
+                bad("the field Swiftwater-Distributed is no text").hint("Values are: auto, never, always.")
+            );
+        }
+    };
     let options = RunOptions {
         dialect: ask.dialect,
+        distributed,
         parameters: ask.parameters,
         others: access.others,
         id: id.clone(),

@@ -25,7 +25,7 @@ const ENGINE: Room = Room {
     name: "engine",
     floors: &[
         &["answer", "companions", "config", "error", "status"],
-        &["history_error", "searches"],
+        &["history_error", "searches", "sql_nodes"],
         &["supervisor"],
         &["shared"],
         &["durable"],

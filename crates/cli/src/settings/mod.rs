@@ -149,7 +149,12 @@ impl Settings {
     /// The listeners' settings, whole.
     pub(crate) fn server(&self) -> ServerConfig {
         let otlp = (!self.otlp.endpoint.is_empty()).then(|| self.otlp.clone());
-        ServerConfig { otlp, ..self.server.clone() }
+        ServerConfig {
+            otlp,
+            #[cfg(feature = "history")]
+            sql_worker_listen: self.history.sql_nodes.listen.parse().ok(),
+            ..self.server.clone()
+        }
     }
 
     /// The settings of stored data, if any is stored.

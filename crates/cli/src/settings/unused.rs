@@ -15,7 +15,32 @@ struct Need {
     lacks: &'static str,
 }
 
+/// Whether the server is a worker of SQL alone.
+fn is_worker(settings: &Settings) -> bool {
+    #[cfg(feature = "history")]
+    return settings.history.sql_nodes.is_worker;
+    #[cfg(not(feature = "history"))]
+    {
+        let _ = settings;
+        false
+    }
+}
+
 const NEEDS: &[Need] = &[
+    #[cfg(feature = "history")]
+    Need {
+        of: &["sql.worker"],
+        but: &[],
+        is_met: |settings| !settings.history.sql_nodes.listen.is_empty(),
+        lacks: "a worker takes tasks; set `sql.worker_listen`, too",
+    },
+    #[cfg(feature = "history")]
+    Need {
+        of: &["sql.worker"],
+        but: &[],
+        is_met: |settings| settings.data_dir.is_empty() && !settings.history.store_location.is_empty(),
+        lacks: "a worker alone reads the tables of another node; set `store.location`, and not `data.dir`",
+    },
     Need {
         of: &[
             "data.",
@@ -31,7 +56,7 @@ const NEEDS: &[Need] = &[
             "engine.detached_noted_ms",
         ],
         but: &["data.dir"],
-        is_met: |settings| !settings.data_dir.is_empty(),
+        is_met: |settings| !settings.data_dir.is_empty() || is_worker(settings),
         lacks: "nothing is stored without a data directory; set `data.dir`, too (--data DIR)",
     },
     #[cfg(feature = "history")]

@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 use crate::{
     Ack, EngineError, HistoryMetrics, RuntimeError, Ticket,
     shared::Shared,
+    sql_nodes,
     supervisor::{Registry, StopSignal, Supervisor, TaskKind},
 };
 use crate::{
@@ -314,8 +315,24 @@ impl History {
     }
 
     /// Limits of SQL, and where it puts things aside.
-    pub(crate) fn sql_options(&self) -> SqlOptions {
-        SqlOptions {
+    pub(crate) async fn sql_options(&self) -> Result<SqlOptions, HistoryError> {
+        #[cfg(feature = "distributed")]
+        let distribution = {
+            let store = match self.config.worker_location() {
+                Some(location) => {
+                    sql_nodes::check_location(location)?;
+                    let options = self.config.store_at(location.to_owned());
+                    Store::open(options, Arc::clone(&self.clock)).await?
+                }
+                None => self.store.clone(),
+            };
+            sql_nodes::options(&self.config, store)?
+        };
+        #[cfg(not(feature = "distributed"))]
+        sql_nodes::check(&self.config)?;
+        Ok(SqlOptions {
+            #[cfg(feature = "distributed")]
+            distribution,
             memory_bytes_max: self.config.sql_memory_bytes_max,
             spill_directory: self.dir.as_ref().map(DataDir::spill),
             spill_bytes_max: self.config.sql_spill_bytes_max,
@@ -327,7 +344,7 @@ impl History {
                 .map(Duration::from_millis),
             output_roots: self.dir.iter().map(DataDir::exports).collect(),
             ..SqlOptions::default()
-        }
+        })
     }
 }
 

@@ -9,6 +9,8 @@ use swiftwater_engine::{
     TopicMetrics, ViewsMetrics,
 };
 
+use swiftwater_sql::DistributionReading;
+
 use super::{Kind, Number, Numbers, Sample, Table, own_and_others};
 
 /// `shown`: the streams that have numbers of their own.
@@ -74,6 +76,18 @@ fn search_families(table: &mut Table, searches: &SearchMetrics) {
     table.counter("swiftwater_search_files_built_total", built, searches.files_built);
     let merged = "Index files that were merged from those of the files that compaction merged.";
     table.counter("swiftwater_search_files_merged_total", merged, searches.files_merged);
+}
+
+/// Statements over several machines.
+pub(crate) fn distribution_families(table: &mut Table, counts: DistributionReading) {
+    let divided = "SQL statements that were to run on several machines.";
+    table.counter("swiftwater_sql_distributed_total", divided, counts.divided);
+    let repeated = "Tries of SQL statements after one that a lost worker ended.";
+    table.counter("swiftwater_sql_retries_total", repeated, counts.repeated);
+    let run_here = "SQL statements that were to run on several machines, and ran on this node in the end.";
+    table.counter("swiftwater_sql_fallbacks_total", run_here, counts.run_here);
+    let tasks = "Tasks of other nodes' SQL statements that were begun here.";
+    table.counter("swiftwater_sql_tasks_total", tasks, counts.tasks);
 }
 
 fn view_families(table: &mut Table, views: &ViewsMetrics) {

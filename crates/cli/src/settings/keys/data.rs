@@ -260,6 +260,62 @@ fn durable() -> Vec<Key> {
             "Time for which a statement waits for a client that does not read its answer. Then the \
              statement fails. 0: no limit."
         ),
+        list!(
+            "sql.workers",
+            worker,
+            history.sql_nodes.workers,
+            "Addresses of the workers on which large statements run: `http://10.0.0.6:8082`. Empty: all run on \
+             this node."
+        ),
+        text!(
+            "sql.worker_listen",
+            Kind::Text(socket),
+            history.sql_nodes.listen,
+            "Address on which this node runs parts of other nodes' statements, and lets workers read its rows. \
+             Empty: none. Other addresses than loopback need `sql.worker_secret_file`."
+        ),
+        text!(
+            "sql.worker_advertise",
+            Kind::Text(worker_or_none),
+            history.sql_nodes.advertise,
+            "Address under which workers reach this node: `http://10.0.0.5:8082`. Empty: `http://` and \
+             `sql.worker_listen`."
+        ),
+        text!(
+            "sql.worker_secret_file",
+            Kind::Text(|_| Ok(())),
+            history.sql_nodes.secret_file,
+            "File with the secret that this node and its workers share, of 16 to 4096 printable ASCII \
+             characters. Empty: none."
+        ),
+        number!(
+            "sql.distribute_above_bytes",
+            Kind::Bytes(0, 1024 * TIB),
+            history.sql_nodes.above_bytes,
+            "Bytes of files that a statement reads, from which on it runs on `sql.workers`. 0: every statement \
+             that can be divided."
+        ),
+        number!(
+            "sql.hold_bytes",
+            Kind::Bytes(0, 16 * GIB),
+            history.sql_nodes.hold_bytes,
+            "Bytes of rows that are held back while a statement runs on workers, so that it can run again if \
+             one fails."
+        ),
+        Key {
+            name: "sql.worker",
+            doc: "Whether this node is a worker alone: it reads tables at `store.location`, owns none, and needs \
+                  no data directory (--sql-worker).",
+            kind: Kind::Choice(&["no", "yes"]),
+            get: |settings| {
+                Value::Text(if settings.history.sql_nodes.is_worker { "yes" } else { "no" }.to_owned())
+            },
+            set: |settings, value| {
+                if let Value::Text(text) = value {
+                    settings.history.sql_nodes.is_worker = text == "yes";
+                }
+            },
+        },
         number!(
             "search.timeout_ms",
             Kind::Millis(1, DAY),
@@ -425,5 +481,31 @@ fn option(text: &str) -> Result<(), String> {
     match text.split_once('=') {
         Some((name, _)) if !name.trim().is_empty() => Ok(()),
         _ => Err("not an option; write for example `aws_region=eu-central-1`".to_owned()),
+    }
+}
+
+/// Returns the fault of the address of a worker.
+#[cfg(feature = "history")]
+fn worker(address: &str) -> Result<(), String> {
+    let is_address = address.strip_prefix("http://").is_some_and(|rest| {
+        let host = rest.strip_suffix('/').unwrap_or(rest);
+        host.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+    });
+    match is_address {
+        true => Ok(()),
+        false => Err("not the address of a worker; write for example http://10.0.0.6:8082".to_owned()),
+    }
+}
+
+#[cfg(feature = "history")]
+fn worker_or_none(address: &str) -> Result<(), String> {
+    if address.is_empty() { Ok(()) } else { worker(address) }
+}
+
+#[cfg(feature = "history")]
+fn socket(address: &str) -> Result<(), String> {
+    match address.is_empty() || address.parse::<std::net::SocketAddr>().is_ok() {
+        true => Ok(()),
+        false => Err("not an address and port; write for example 10.0.0.6:8082".to_owned()),
     }
 }

@@ -1,5 +1,5 @@
-//! The settings of a client's session: `statement_timeout`, and the time zone, which is UTC; all others are accepted and
-//! ignored.
+//! The settings of a client's session: `statement_timeout`, `swiftwater.distributed`, and the time zone, which is UTC; all others
+//! are accepted and ignored.
 
 use std::{
     sync::{
@@ -10,12 +10,13 @@ use std::{
 };
 
 use swiftwater_lang::ddl::parse_duration_ms;
-use swiftwater_sql::{Sql, SqlError};
+use swiftwater_sql::{Distributed, Sql, SqlError};
 use tokio::task::JoinHandle;
 
 use super::{Failed, time_zone};
 
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
+const DISTRIBUTED: &str = "swiftwater.distributed";
 /// Interval at which a statement is told to end if its time is up before it can be.
 const AGAIN: Duration = Duration::from_millis(10);
 /// Range of such a time in PostgreSQL: milliseconds of 31 bits.
@@ -30,6 +31,10 @@ pub(super) struct Settings {
     first_ms: u64,
     /// The value after the transaction.
     behind_transaction_ms: Option<u64>,
+    /// Whether statements run on several machines.
+    pub(super) distributed: Distributed,
+    /// Its value after the transaction.
+    behind_transaction_distributed: Option<Distributed>,
     /// A warning for the client once it is connected.
     pub(super) warning: Option<String>,
 }
@@ -56,6 +61,8 @@ impl Settings {
             if is_timeout(&name) {
                 self.timeout_ms = milliseconds(&value)?;
                 self.first_ms = self.timeout_ms;
+            } else if is_distributed(&name) {
+                self.distributed = distributed(&value)?;
             } else if time_zone::is_setting(&name) {
                 self.warning = time_zone::begin(&value)?;
             }
@@ -73,14 +80,34 @@ impl Settings {
         let is_local = words.peek().is_some_and(|word| word.eq_ignore_ascii_case("LOCAL"));
         let name =
             words.find(|word| !["LOCAL", "SESSION"].iter().any(|scope| word.eq_ignore_ascii_case(scope)));
-        if !name.is_some_and(is_timeout) {
+        let is_distributed = name.is_some_and(is_distributed);
+        if !is_distributed && !name.is_some_and(is_timeout) {
             return Ok(());
         }
         let equals = words.next().unwrap_or_default();
         let value = words.collect::<Vec<_>>().join(" ");
         if !(equals == "=" || equals.eq_ignore_ascii_case("TO")) || value.is_empty() {
-            let failed = Failed::new("42601", "expected `SET statement_timeout = …`");
-            return Err(Box::new(failed.hint(FORMS)));
+            let (name, forms) = match is_distributed {
+                true => (DISTRIBUTED, "Values are: auto, never, always."),
+                false => (STATEMENT_TIMEOUT, FORMS),
+            };
+            let failed = Failed::new("42601", format!("expected `SET {name} = …`"));
+            return Err(Box::new(failed.hint(forms)));
+        }
+        if is_distributed {
+            let set = distributed(&value)?;
+            match (is_local, in_transaction) {
+                (true, true) => {
+                    self.behind_transaction_distributed.get_or_insert(self.distributed);
+                    self.distributed = set;
+                }
+                (true, false) => {}
+                (false, _) => {
+                    self.behind_transaction_distributed = None;
+                    self.distributed = set;
+                }
+            }
+            return Ok(());
         }
         let ms = match value.eq_ignore_ascii_case("DEFAULT") {
             true => self.first_ms,
@@ -107,16 +134,26 @@ impl Settings {
             self.timeout_ms = self.first_ms;
             self.behind_transaction_ms = None;
         }
+        if name.eq_ignore_ascii_case("ALL") || is_distributed(name) {
+            self.distributed = Distributed::Auto;
+            self.behind_transaction_distributed = None;
+        }
     }
 
     pub(super) fn end_transaction(&mut self) {
         if let Some(ms) = self.behind_transaction_ms.take() {
             self.timeout_ms = ms;
         }
+        if let Some(distributed) = self.behind_transaction_distributed.take() {
+            self.distributed = distributed;
+        }
     }
 
     /// The name, as PostgreSQL spells it, and the value of one that `SHOW` asks for.
     pub(super) fn shown(&self, name: &str) -> Option<(&'static str, String)> {
+        if is_distributed(name) {
+            return Some((DISTRIBUTED, self.distributed.word().to_owned()));
+        }
         is_timeout(name).then(|| (STATEMENT_TIMEOUT, spelled(self.timeout_ms)))
     }
 
@@ -164,6 +201,16 @@ impl Drop for Timer {
 }
 
 const FORMS: &str = "Milliseconds, or a number and a unit: 500, '500ms', '30s', '5min'; 0 for none.";
+
+/// The value of a text, which may be quoted.
+fn distributed(text: &str) -> Result<Distributed, Box<Failed>> {
+    let word = text.trim_matches(['\'', '"', ';', ' ']);
+    Distributed::of_word(word).map_err(|error| Box::new(Failed { error, text: text.to_owned() }))
+}
+
+fn is_distributed(name: &str) -> bool {
+    name.trim_matches('"').eq_ignore_ascii_case(DISTRIBUTED)
+}
 
 fn is_timeout(name: &str) -> bool {
     name.trim_matches('"').eq_ignore_ascii_case(STATEMENT_TIMEOUT)

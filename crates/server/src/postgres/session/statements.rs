@@ -348,6 +348,7 @@ impl Session {
         let id = format!("pg-{}-{}", self.number, self.runs);
         let options = RunOptions {
             parameters: portal.parameters.clone(),
+            distributed: self.settings.distributed,
             others: access.others.clone(),
             id: Some(id.clone()),
             client: self.stream.peer_addr().ok().map(|address| address.ip()),
