@@ -5,6 +5,7 @@
 #   SWIFTWATER_ENGINE_CRASH_STEP   calls between the crashes of the whole engine (default 1: at each)
 #   TORTURE_SEED   chooses what is killed and when, of brokers of Kafka among others (default 1)
 #   KILLS          kills of a server under load (default 200)
+#   WORKER_KILLS   kills of workers under SQL statements (default 300)
 #   MIRI_CASES     of each property test under Miri, which is some hundred times slower (default 4)
 #   FUZZ_SECONDS   per fuzz target (default 3600); needs a nightly toolchain and cargo-fuzz
 # Every part runs, whatever became of those before it; the last line counts.
@@ -38,9 +39,10 @@ PROPTEST_CASES=${PROPTEST_CASES:-20000}
 MIRI_CASES=${MIRI_CASES:-4}
 FUZZ_SECONDS=${FUZZ_SECONDS:-3600}
 KILLS=${KILLS:-200}
+WORKER_KILLS=${WORKER_KILLS:-300}
 # At each call of the whole engine there is a crash, not at every so many.
 SWIFTWATER_ENGINE_CRASH_STEP=${SWIFTWATER_ENGINE_CRASH_STEP:-1}
-export SOAK_SECONDS SOAK_CASES PROPTEST_CASES KILLS SWIFTWATER_ENGINE_CRASH_STEP
+export SOAK_SECONDS SOAK_CASES PROPTEST_CASES KILLS WORKER_KILLS SWIFTWATER_ENGINE_CRASH_STEP
 
 # Fuzzing goes on beside the soaks: a busy machine is part of what they are for, and both take an hour.
 logs=$(mktemp -d)

@@ -1,0 +1,177 @@
+//! Tests SQL over several machines: an owner of tables and three workers, each a process, with files, rows that are not in files, and
+//! a view. Each statement returns on the workers what it returns on the owner alone, also while workers are killed.
+//!
+//! `WORKER_KILLS` sets the number of kills (3).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what fails here fails a test, and it tells what it did"
+)]
+
+mod common;
+
+use std::{net::TcpListener, path::Path, time::Duration};
+
+use common::{TestServer, http::Connection, run_with, until};
+use serde_json::Value;
+use swiftwater_testkit::Rng;
+
+const WORKERS: usize = 3;
+
+/// Events of a first part, which are in files, and of a second one, which need not be.
+const EVENTS: [std::ops::Range<u64>; 2] = [0..24_000, 24_000..24_500];
+
+/// Statements that can be divided.
+const STATEMENTS: [&str; 13] = [
+    "SELECT count(*) AS n, sum(price) AS s, avg(price) AS a, min(id) AS x, max(id) AS y FROM sales",
+    "SELECT city, count(*) AS n, sum(price) AS s FROM sales GROUP BY city ORDER BY city",
+    "SELECT id % 1000 AS k, count(*) AS n, sum(price) AS s FROM sales GROUP BY id % 1000 ORDER BY k",
+    "SELECT count(DISTINCT city) AS c, count(DISTINCT id % 777) AS d FROM sales",
+    "SELECT id, price FROM sales WHERE city = 'Oslo' ORDER BY price DESC, id LIMIT 20",
+    "SELECT a.city, count(*) AS n FROM sales a JOIN sales b ON a.id = b.id + 1 GROUP BY a.city ORDER BY a.city",
+    "SELECT s.city, v.n, count(*) AS m FROM sales s JOIN by_city v ON s.city = v.city GROUP BY s.city, v.n ORDER BY s.city",
+    "SELECT city, id, row_number() OVER (PARTITION BY city ORDER BY id) AS r FROM sales ORDER BY city, id LIMIT 50",
+    "SELECT count(*) AS n FROM sales WHERE price > (SELECT avg(price) FROM sales)",
+    "SELECT count(*) AS n FROM sales WHERE search(note, 'late')",
+    "SELECT city FROM sales WHERE id < 40 UNION ALL SELECT city FROM by_city ORDER BY city",
+    "SELECT id FROM sales WHERE id NOT IN (SELECT id + 3 FROM sales) ORDER BY id",
+    "SELECT approx_distinct(id) AS d, median(price) AS m, max(note || city) AS t FROM sales",
+];
+
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// A worker at an address.
+fn worker(address: &str, store: &Path, secret: &Path) -> TestServer {
+    TestServer::start(&[
+        "--sql-worker",
+        "--store.location",
+        store.to_str().unwrap(),
+        "--sql.worker-listen",
+        address,
+        "--sql.worker-secret-file",
+        secret.to_str().unwrap(),
+        "--sql.threads",
+        "1",
+    ])
+}
+
+fn answer(server: &TestServer, text: &str, distributed: &str) -> (u16, Value) {
+    let mut connection = Connection::open(server.url.strip_prefix("http://").unwrap()).unwrap();
+    let distributed = format!("swiftwater-distributed: {distributed}");
+    let fields = ["accept: application/json", "swiftwater-statement: asked", &distributed];
+    match connection.ask_with("POST", "/v1/sql", &fields, text.as_bytes()) {
+        Ok(answer) => (answer.status, answer.json()),
+        Err(error) => panic!("{text}: {error}: {}", server.get("/v1/sql/asked")),
+    }
+}
+
+fn rows(server: &TestServer, text: &str, distributed: &str) -> Value {
+    let (status, rows) = answer(server, text, distributed);
+    assert_eq!(status, 200, "{distributed}: {text}: {rows}");
+    rows
+}
+
+fn send(server: &TestServer, events: std::ops::Range<u64>) {
+    let cities = ["Oslo", "Rome", "Lima", "Kyoto", "São Paulo"];
+    let event = |id: u64| {
+        let (city, price) = (cities[(id * 7 % 5) as usize], (id * 7919 % 10_007) as f64 / 10.0);
+        let note = if id.is_multiple_of(97) { "came late" } else { "in time" };
+        format!("{{\"id\":{id},\"city\":\"{city}\",\"price\":{price},\"note\":\"{note}\"}}\n")
+    };
+    let text: String = events.map(event).collect();
+    let sent = run_with(&["ingest", "--server", &server.url, "sales"], text.as_bytes());
+    assert_eq!(sent.code, Some(0), "{}", sent.err);
+}
+
+#[test]
+fn statements_on_workers_return_what_one_machine_returns_whatever_is_killed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, data, secret) =
+        (directory.path().join("tables"), directory.path().join("data"), directory.path().join("secret"));
+    std::fs::create_dir(&store).unwrap();
+    std::fs::write(&secret, "a secret of the tests\n".replace(' ', "-")).unwrap();
+    let addresses: Vec<String> = (0..WORKERS).map(|_| free_address()).collect();
+    let mut workers: Vec<Option<TestServer>> =
+        addresses.iter().map(|address| Some(worker(address, &store, &secret))).collect();
+    let urls: Vec<String> = addresses.iter().map(|address| format!("http://{address}")).collect();
+    let (urls, own) = (urls.join(","), free_address());
+    let owner = TestServer::start(&[
+        "--data",
+        data.to_str().unwrap(),
+        "--data.log-free-bytes-min",
+        "0",
+        // So long that events of the second part are not in files when they are asked for.
+        "--store.commit-interval-ms",
+        "1500",
+        "--store.location",
+        store.to_str().unwrap(),
+        "--sql.worker-listen",
+        &own,
+        "--sql.worker-secret-file",
+        secret.to_str().unwrap(),
+        "--sql.workers",
+        &urls,
+    ]);
+    rows(&owner, "CREATE STREAM sales (id BIGINT, city STRING, price DOUBLE, note STRING)", "auto");
+    rows(
+        &owner,
+        "CREATE MATERIALIZED VIEW by_city AS SELECT city, COUNT(*) AS n FROM STREAM(sales) GROUP BY city",
+        "auto",
+    );
+    for part in EVENTS[0].clone().step_by(8000) {
+        send(&owner, part..part + 8000);
+        until("a file", || {
+            let streams = rows(&owner, "SHOW STREAMS", "auto");
+            streams[0]["committed"].as_u64().is_some_and(|committed| committed >= part + 8000)
+        });
+    }
+    send(&owner, EVENTS[1].clone());
+    let expected: Vec<Value> = STATEMENTS.iter().map(|text| rows(&owner, text, "never")).collect();
+    let mut divided = 0;
+    for (text, expected) in STATEMENTS.iter().zip(&expected) {
+        assert_eq!(rows(&owner, text, "always"), *expected, "{text}");
+        let plan = rows(&owner, &format!("EXPLAIN {text}"), "always").to_string();
+        divided += usize::from(plan.contains("on 3 workers"));
+    }
+    // Where all rows of a join are on few files, it may have no parts.
+    assert!(divided >= STATEMENTS.len() - 2, "{divided} are divided");
+    // They ran there, and not on the owner after a failure.
+    let metrics = owner.get("/metrics");
+    assert!(metrics.contains("\nswiftwater_sql_fallbacks_total 0\n"), "{metrics}");
+    for worker in workers.iter().flatten() {
+        let metrics = worker.get("/metrics");
+        let tasks = metrics.lines().find_map(|line| line.strip_prefix("swiftwater_sql_tasks_total "));
+        assert!(tasks.is_some_and(|tasks| tasks.parse::<u64>().is_ok_and(|tasks| tasks > 10)), "{tasks:?}");
+    }
+    // An error is that of one machine.
+    for text in [
+        "SELECT sum(1 / (id - 5)) FROM sales",
+        "SELECT sum(CAST(CASE WHEN id = 777 THEN 'x' ELSE '1' END AS BIGINT)) FROM sales",
+    ] {
+        assert_eq!(answer(&owner, text, "always"), answer(&owner, text, "never"), "{text}");
+    }
+    let explained = rows(&owner, "EXPLAIN SELECT count(*) FROM sales", "auto").to_string();
+    assert!(explained.contains("sql.distribute_above_bytes is 2147483648"), "{explained}");
+
+    let kills = std::env::var("WORKER_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let mut rng = Rng::new(7);
+    for kill in 0..kills {
+        let victim = rng.below(WORKERS);
+        let delay = Duration::from_millis(rng.below(300) as u64);
+        std::thread::scope(|scope| {
+            let (workers, owner, expected) = (&mut workers, &owner, &expected);
+            scope.spawn(move || {
+                std::thread::park_timeout(delay);
+                drop(workers[victim].take());
+            });
+            for (text, expected) in STATEMENTS.iter().zip(expected) {
+                assert_eq!(rows(owner, text, "always"), *expected, "kill {kill}: {text}");
+            }
+        });
+        workers[victim] = Some(worker(&addresses[victim], &store, &secret));
+    }
+    println!("{kills} kills of workers");
+}
