@@ -23,7 +23,7 @@ const WORKERS: usize = 3;
 const EVENTS: [std::ops::Range<u64>; 2] = [0..24_000, 24_000..24_500];
 
 /// Statements that can be divided.
-const STATEMENTS: [&str; 13] = [
+const STATEMENTS: [&str; 15] = [
     "SELECT count(*) AS n, sum(price) AS s, avg(price) AS a, min(id) AS x, max(id) AS y FROM sales",
     "SELECT city, count(*) AS n, sum(price) AS s FROM sales GROUP BY city ORDER BY city",
     "SELECT id % 1000 AS k, count(*) AS n, sum(price) AS s FROM sales GROUP BY id % 1000 ORDER BY k",
@@ -33,7 +33,9 @@ const STATEMENTS: [&str; 13] = [
     "SELECT s.city, v.n, count(*) AS m FROM sales s JOIN by_city v ON s.city = v.city GROUP BY s.city, v.n ORDER BY s.city",
     "SELECT city, id, row_number() OVER (PARTITION BY city ORDER BY id) AS r FROM sales ORDER BY city, id LIMIT 50",
     "SELECT count(*) AS n FROM sales WHERE price > (SELECT avg(price) FROM sales)",
-    "SELECT count(*) AS n FROM sales WHERE search(note, 'late')",
+    "SELECT count(*) AS n, sum(price) AS s FROM sales WHERE search(note, 'late')",
+    "SELECT id, search_snippet(note, 'late', 20) AS s FROM sales WHERE search(note, 'late') ORDER BY id LIMIT 30",
+    "SELECT id, _score FROM search('sales', 'late OR came') ORDER BY _score DESC, id LIMIT 30",
     "SELECT city FROM sales WHERE id < 40 UNION ALL SELECT city FROM by_city ORDER BY city",
     "SELECT id FROM sales WHERE id NOT IN (SELECT id + 3 FROM sales) ORDER BY id",
     "SELECT approx_distinct(id) AS d, median(price) AS m, max(note || city) AS t FROM sales",
@@ -128,6 +130,8 @@ fn statements_on_workers_return_what_one_machine_returns_whatever_is_killed() {
             streams[0]["committed"].as_u64().is_some_and(|committed| committed >= part + 8000)
         });
     }
+    rows(&owner, "CREATE SEARCH INDEX ON sales (note TEXT)", "auto");
+    owner.wait_for("/v1/streams/sales/search/index?wait=10s", "\"waiting_files\":0");
     send(&owner, EVENTS[1].clone());
     let expected: Vec<Value> = STATEMENTS.iter().map(|text| rows(&owner, text, "never")).collect();
     let mut divided = 0;

@@ -25,6 +25,7 @@ use datafusion_distributed::{
     DistributedMetricsFormat, NetworkBoundaryExt, rewrite_distributed_plan_with_metrics,
 };
 use futures_util::{StreamExt, stream};
+use tonic::{Code, Status};
 
 use super::worker::BUSY;
 use super::{DistributedPlan, shown};
@@ -57,28 +58,40 @@ impl Failure {
     fn of(error: DataFusionError) -> Failure {
         match error.find_root() {
             DataFusionError::ResourcesExhausted(text) if text == BUSY => Failure::Busy,
-            // The transport's errors are no errors of DataFusion, of which the data could be a part.
-            DataFusionError::External(of_transport)
-                if LOST.iter().any(|lost| of_transport.to_string().contains(lost)) =>
-            {
-                Failure::Worker(error)
-            }
+            _ if is_lost_worker(&error) => Failure::Worker(error),
             _ => Failure::Other(error),
         }
     }
 }
 
-/// The texts by which the library and its transport report a worker that is lost.
-const LOST: [&str; 8] = [
+/// Whether an error is that of a worker that is gone, or does not answer.
+pub(super) fn is_lost_worker(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::External(of_transport) if is_lost(&**of_transport))
+}
+
+/// The texts by which a worker reports that another one, whose rows it read, is gone.
+const LOST: [&str; 6] = [
     "transport error",
-    "tcp connect error",
-    "Connection refused",
-    "connection closed",
-    "broken pipe",
-    "Error connecting",
+    "http2 error",
     "h2 protocol error",
-    "The operation was aborted",
+    "tcp connect error",
+    "connection closed",
+    "error trying to connect",
 ];
+
+/// Whether an error is the transport's, of a peer that is gone. Errors of a statement on a worker are none of the transport.
+fn is_lost(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    match error.downcast_ref::<Status>() {
+        Some(status) => matches!(
+            status.code(),
+            Code::Unavailable | Code::Cancelled | Code::Aborted | Code::DeadlineExceeded | Code::Unknown
+        ),
+        None => {
+            let text = error.to_string();
+            LOST.iter().any(|lost| text.contains(lost))
+        }
+    }
+}
 
 impl Run {
     /// The rows of a query that is divided; none if it runs here.

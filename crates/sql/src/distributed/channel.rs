@@ -40,7 +40,7 @@ pub(super) struct Connections(Mutex<HashMap<Url, BoxCloneSyncChannel>>);
 
 impl Connections {
     /// The connection to a node, which is made when it is first used, and again when it was lost.
-    fn to(&self, node: &Url) -> Result<BoxCloneSyncChannel> {
+    pub(super) fn to(&self, node: &Url) -> Result<BoxCloneSyncChannel> {
         let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(connection) = connections.get(node) {
             return Ok(connection.clone());

@@ -44,10 +44,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::memory::LazyMemoryExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion_distributed::grpc::create_worker_client;
 use datafusion_distributed::{
     DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedExec, DistributedExt,
-    DistributedLeafExec, NetworkBoundaryExt, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
-    SessionStateBuilderExt, WorkerResolver, display_plan_ascii,
+    DistributedLeafExec, GetWorkerInfoRequest, NetworkBoundaryExt, ScaleUpLeafNodeEvent,
+    ScaleUpLeafNodeEventResponse, SessionStateBuilderExt, WorkerResolver, display_plan_ascii,
 };
 use url::Url;
 
@@ -216,12 +217,17 @@ impl Distribution {
         self.options.hold_bytes
     }
 
-    /// The workers whose port answers within a second.
+    /// The workers that answer within a second. One that refuses to say more, for want of the secret, answers too.
     async fn reachable(&self) -> Vec<Url> {
         let asked = self.workers.iter().map(|worker| async move {
-            let place = (worker.host_str()?.to_owned(), worker.port_or_known_default()?);
-            let connected = tokio::net::TcpStream::connect(place);
-            tokio::time::timeout(PROBE, connected).await.ok()?.ok().map(|_| worker.clone())
+            let mut channel = create_worker_client(self.connections.to(worker).ok()?);
+            let answered = channel.get_worker_info(GetWorkerInfoRequest {});
+            let is_there = match tokio::time::timeout(PROBE, answered).await {
+                Err(_) => false,
+                Ok(Ok(_)) => true,
+                Ok(Err(error)) => !attempt::is_lost_worker(&error),
+            };
+            is_there.then(|| worker.clone())
         });
         futures_util::future::join_all(asked).await.into_iter().flatten().collect()
     }
