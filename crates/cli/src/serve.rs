@@ -269,7 +269,11 @@ fn report_ready(addresses: &[SocketAddr]) -> Result<(), Failure> {
 /// The error for a data directory that cannot be opened, with its hint.
 #[cfg(feature = "history")]
 fn not_opened(error: HistoryError) -> anyhow::Error {
-    let hint = error.hint().map(|hint| format!("\n{hint}")).unwrap_or_default();
+    let hint = match &error {
+        HistoryError::Sql(error) => error.hint(),
+        error => error.hint(),
+    };
+    let hint = hint.map(|hint| format!("\n{hint}")).unwrap_or_default();
     anyhow::anyhow!("{}{hint}", swiftwater_event::causes(&error))
 }
 

@@ -119,7 +119,7 @@ pub enum HistoryError {
 
 impl HistoryError {
     /// A hint that states what to do, if there is one.
-    pub fn hint(&self) -> Option<&str> {
+    pub fn hint(&self) -> Option<&'static str> {
         match self {
             HistoryError::Locked(_) => Some("Stop the other server, or use another directory: --data DIR."),
             HistoryError::Restoring(_) => Some("Run the same `swiftwater restore` again: it resumes."),
@@ -141,7 +141,6 @@ impl HistoryError {
                 "Restore a backup. To continue without the damaged records, start with --data.log-skip-corrupt yes.",
             ),
             HistoryError::LogUnopened { source, .. } => source.hint(),
-            HistoryError::Sql(error) => error.hint(),
             HistoryError::Directory { .. } => Some("Use a writable directory: --data DIR."),
             _ => None,
         }

@@ -57,6 +57,11 @@ const MEMORY_BYTES: usize = 64 << 20;
 /// Memory that all statements may take beyond the limits of those that run.
 const BEYOND_BYTES: usize = 1 << 30;
 
+/// SQL over tables in memory, as the helpers of tests start it.
+fn start(options: SqlOptions, tables: Arc<MemoryTables>) -> Sql {
+    Sql::new(options, tables).unwrap()
+}
+
 fn over_rows(threads: usize) -> Sql {
     let tables = Arc::new(MemoryTables::default());
     // `a`: 60,000 rows of k, g and a text of some 60 bytes.
