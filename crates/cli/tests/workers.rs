@@ -11,7 +11,12 @@
 
 mod common;
 
-use std::{net::TcpListener, path::Path, time::Duration};
+use std::{
+    net::TcpListener,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use common::{TestServer, http::Connection, run_with, until};
 use serde_json::Value;
@@ -41,6 +46,9 @@ const STATEMENTS: [&str; 15] = [
     "SELECT approx_distinct(id) AS d, median(price) AS m, max(note || city) AS t FROM sales",
 ];
 
+/// The number of statements so far.
+static STATEMENTS_ASKED: AtomicU64 = AtomicU64::new(0);
+
 fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
@@ -63,10 +71,13 @@ fn worker(address: &str, store: &Path, secret: &Path) -> TestServer {
 fn answer(server: &TestServer, text: &str, distributed: &str) -> (u16, Value) {
     let mut connection = Connection::open(server.url.strip_prefix("http://").unwrap()).unwrap();
     let distributed = format!("swiftwater-distributed: {distributed}");
-    let fields = ["accept: application/json", "swiftwater-statement: asked", &distributed];
+    // One that has failed may end a moment after its answer: each has a name of its own.
+    let id = format!("asked-{}", STATEMENTS_ASKED.fetch_add(1, Ordering::Relaxed));
+    let name = format!("swiftwater-statement: {id}");
+    let fields = ["accept: application/json", &name, &distributed];
     match connection.ask_with("POST", "/v1/sql", &fields, text.as_bytes()) {
         Ok(answer) => (answer.status, answer.json()),
-        Err(error) => panic!("{text}: {error}: {}", server.get("/v1/sql/asked")),
+        Err(error) => panic!("{text}: {error}: {}", server.get(&format!("/v1/sql/{id}"))),
     }
 }
 
