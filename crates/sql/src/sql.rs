@@ -84,7 +84,7 @@ struct Entry {
 /// Counts of statements over several machines, since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DistributionReading {
-    /// Statements that were to run on several machines.
+    /// Statements that were divided, to run on several machines.
     pub divided: u64,
     /// Their tries after one that a lost worker ended.
     pub repeated: u64,

@@ -80,11 +80,11 @@ fn search_families(table: &mut Table, searches: &SearchMetrics) {
 
 /// Statements over several machines.
 pub(crate) fn distribution_families(table: &mut Table, counts: DistributionReading) {
-    let divided = "SQL statements that were to run on several machines.";
+    let divided = "SQL statements that were divided, to run on several machines.";
     table.counter("swiftwater_sql_distributed_total", divided, counts.divided);
     let repeated = "Tries of SQL statements after one that a lost worker ended.";
     table.counter("swiftwater_sql_retries_total", repeated, counts.repeated);
-    let run_here = "SQL statements that were to run on several machines, and ran on this node in the end.";
+    let run_here = "Divided SQL statements that ran on this node in the end.";
     table.counter("swiftwater_sql_fallbacks_total", run_here, counts.run_here);
     let tasks = "Tasks of other nodes' SQL statements that were begun here.";
     table.counter("swiftwater_sql_tasks_total", tasks, counts.tasks);

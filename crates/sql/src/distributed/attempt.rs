@@ -30,6 +30,7 @@ use tonic::{Code, Status};
 use super::worker::BUSY;
 use super::{DistributedPlan, shown};
 use crate::cancellation::stoppable_join;
+use crate::guarded::guard;
 use crate::run::Run;
 use crate::sliced::sliced;
 use crate::{ErrorKind, SqlError};
@@ -105,32 +106,19 @@ impl Run {
         if distribution.why_here(physical, self.options.distributed)?.is_some() || !can_be_divided(plan)? {
             return Ok(None);
         }
+        let mut divided = match self.divide(state, plan, physical, distribution.workers()).await {
+            Ok(Some(divided)) => divided,
+            // It has no parts.
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                tracing::debug!(%error, "the statement runs on this node: it cannot be divided");
+                return Ok(None);
+            }
+        };
         distribution.counts.divided.fetch_add(1, Ordering::Relaxed);
-        let rows = self.try_divided(state, plan, physical).await?;
-        if rows.is_none() {
-            distribution.counts.run_here.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(rows)
-    }
-
-    async fn try_divided(
-        &self,
-        state: &SessionState,
-        plan: &LogicalPlan,
-        physical: &Arc<dyn ExecutionPlan>,
-    ) -> Result<Option<SendableRecordBatchStream>, SqlError> {
-        let Some(distribution) = &self.inner.distribution else { return Ok(None) };
         let (mut lost, mut busy) = (0, 0);
         let mut workers = distribution.workers().to_vec();
         loop {
-            let divided = match self.divide(state, plan, physical, &workers).await {
-                Ok(Some(divided)) => divided,
-                Ok(None) => return Ok(None),
-                Err(error) => {
-                    tracing::debug!(%error, "the statement runs on this node: it cannot be divided");
-                    return Ok(None);
-                }
-            };
             match self.first_rows(divided).await {
                 Ok(rows) => return Ok(Some(rows)),
                 Err(Failure::Busy) if busy < BUSY_TRIES => {
@@ -146,19 +134,31 @@ impl Run {
                         tracing::warn!(
                             "the statement runs on this node: fewer than two workers can be reached"
                         );
-                        return Ok(None);
+                        break;
                     }
                 }
                 Err(Failure::Worker(error) | Failure::Other(error)) => {
                     tracing::warn!(%error, "the statement runs on this node: it failed on several");
-                    return Ok(None);
+                    break;
                 }
                 Err(Failure::Busy) => {
                     return Err(SqlError::new(ErrorKind::Limit, "all workers run as many statements as they may")
                         .with_hint("Try again, raise sql.statements_max on the workers, or set swiftwater.distributed to never."));
                 }
             }
+            match self.divide(state, plan, physical, &workers).await? {
+                Some(again) => divided = again,
+                None => break,
+            }
         }
+        distribution.counts.run_here.fetch_add(1, Ordering::Relaxed);
+        Ok(None)
+    }
+
+    /// The plan of operators for a query.
+    async fn physical(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+        let optimized = guard(state.optimize(plan)?, self.inner.options.memory_bytes_max)?;
+        state.query_planner().create_physical_plan(&optimized, state).await
     }
 
     /// The place where a query runs, and its stages if there are several.
@@ -168,8 +168,7 @@ impl Run {
         plan: &LogicalPlan,
     ) -> Result<Option<String>, SqlError> {
         let Some(distribution) = &self.inner.distribution else { return Ok(None) };
-        let optimized = crate::guarded::guard(state.optimize(plan)?, self.inner.options.memory_bytes_max)?;
-        let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
+        let physical = self.physical(state, plan).await?;
         if let Some(why) = distribution.why_here(&physical, self.options.distributed)? {
             return Ok(Some(format!("on this node: {why}")));
         }
@@ -202,9 +201,7 @@ impl Run {
             let settings = state.to_mut().config_mut().options_mut();
             settings.execution.target_partitions = settings.execution.target_partitions.max(PARTITIONS_MIN);
             settings.optimizer.enable_physical_uncorrelated_scalar_subquery = false;
-            let optimized =
-                crate::guarded::guard(state.optimize(plan)?, self.inner.options.memory_bytes_max)?;
-            physical = state.query_planner().create_physical_plan(&optimized, state.as_ref()).await?;
+            physical = self.physical(&state, plan).await?;
         }
         distribution.divide(sliced(physical)?, &state, self.options.distributed, workers).await
     }
@@ -232,7 +229,6 @@ impl Run {
         }
         let schema = rows.schema();
         let held = stream::iter(held.into_iter().map(Ok::<RecordBatch, DataFusionError>));
-        // The leaves of this node are pinned until the last row.
         let progress = Arc::clone(&self.progress);
         let counted = stream::once(async move {
             let counts = rewrite_distributed_plan_with_metrics(plan, DistributedMetricsFormat::Aggregated);

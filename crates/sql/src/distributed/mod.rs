@@ -62,7 +62,7 @@ use worker::TaskSessions;
 use crate::session::Sessions;
 use crate::{Distributed, DistributionReading, ErrorKind, SqlError, SqlOptions};
 
-/// Where statements may run, beside this node.
+/// The machines on which statements may run, beside this node.
 #[derive(Clone, Default)]
 pub struct DistributionOptions {
     /// The addresses of workers, such as `http://10.0.0.6:8081`.
@@ -98,7 +98,7 @@ pub trait StoredFiles: Send + Sync + 'static {
 /// Counts since the start.
 #[derive(Debug, Default)]
 pub(crate) struct DistributionCounts {
-    /// Statements that were to run on several machines.
+    /// Statements that were divided.
     pub(crate) divided: AtomicU64,
     /// Tries after one that a lost worker ended.
     pub(crate) repeated: AtomicU64,
@@ -119,7 +119,7 @@ impl DistributionCounts {
     }
 }
 
-/// What a session needs to divide its statements.
+/// Divides the statements of a node's sessions.
 pub(crate) struct Distribution {
     options: DistributionOptions,
     memory_bytes_max: usize,

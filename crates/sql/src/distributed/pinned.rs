@@ -185,41 +185,28 @@ impl PinnedExec {
     pub(super) fn read(message: PinnedMessage, pinned: &PinnedPlans) -> Result<Arc<dyn ExecutionPlan>> {
         let key = (message.statement, message.leaf);
         let share = (message.share, message.shares.max(1));
-        let metrics = ExecutionPlanMetricsSet::new();
-        let process = message.process;
-        if process == pinned.process {
+        let (leaf, properties) = if message.process == pinned.process {
             let Some(leaf) = pinned.lock().get(&key).cloned() else {
                 return exec_err!("the statement has ended, whose rows are read");
             };
             let properties = Arc::clone(leaf.properties());
-            return Ok(Arc::new(PinnedExec {
-                node: message.node,
-                process,
-                key,
-                leaf: Some(leaf),
-                share,
-                properties,
-                metrics,
-            }));
-        }
-        let Some(schema) = &message.schema else { return exec_err!("rows have no columns") };
-        let schema = Schema::try_from(schema).map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let partitions = usize::try_from(message.partitions).unwrap_or(usize::MAX);
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::new(schema)),
-            Partitioning::UnknownPartitioning(partitions),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
-        Ok(Arc::new(PinnedExec {
-            node: message.node,
-            process,
-            key,
-            leaf: None,
-            share,
-            properties: Arc::new(properties),
-            metrics,
-        }))
+            (Some(leaf), properties)
+        } else {
+            let Some(schema) = &message.schema else { return exec_err!("rows have no columns") };
+            let schema =
+                Schema::try_from(schema).map_err(|error| DataFusionError::External(Box::new(error)))?;
+            let partitions = usize::try_from(message.partitions).unwrap_or(usize::MAX);
+            let properties = PlanProperties::new(
+                EquivalenceProperties::new(Arc::new(schema)),
+                Partitioning::UnknownPartitioning(partitions),
+                EmissionType::Incremental,
+                Boundedness::Bounded,
+            );
+            (None, Arc::new(properties))
+        };
+        let PinnedMessage { node, process, .. } = message;
+        let metrics = ExecutionPlanMetricsSet::new();
+        Ok(Arc::new(PinnedExec { node, process, key, leaf, share, properties, metrics }))
     }
 
     /// The rows of a partition, from the node that has them.
