@@ -108,6 +108,8 @@ pub struct HistoryConfig {
     pub sinks_dir: String,
     /// Webhooks may be at addresses of this machine and of private networks.
     pub sinks_private_addresses: bool,
+    /// Milliseconds that the statements of a text may take together; 0: as long as they take.
+    pub sql_timeout_ms: u64,
     /// Milliseconds that a statement waits for the reader of its answer to take rows; 0: as long as it takes.
     pub sql_unread_ms_max: u64,
     /// The most jobs that there can be.
@@ -231,6 +233,7 @@ impl HistoryConfig {
             sinks_log_bytes_max: 1 << 30,
             sinks_dir: String::new(),
             sinks_private_addresses: false,
+            sql_timeout_ms: 60 * 60 * 1_000,
             sql_unread_ms_max: sql.unread_max.map_or(0, |time| time.as_millis() as u64),
             jobs_max: 1_000,
             jobs_running_max: 4,

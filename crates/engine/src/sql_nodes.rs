@@ -37,6 +37,14 @@ pub(crate) fn options(config: &HistoryConfig, store: Store) -> Result<Option<Dis
     if nodes.workers.is_empty() && nodes.listen.is_empty() {
         return Ok(None);
     }
+    let (timeout, kept) = (config.sql_timeout_ms, config.store_versions_kept_ms);
+    if !nodes.workers.is_empty() && (timeout == 0 || kept <= timeout) {
+        let error = invalid(format!(
+            "statements may take `sql.timeout_ms`, {timeout} ms (0: no limit), and files that they read on workers may be deleted \
+             after `store.versions_kept_ms`, {kept} ms"
+        ));
+        return Err(error.with_hint("Set sql.timeout_ms to less than store.versions_kept_ms."));
+    }
     if nodes.listen.is_empty() {
         let error = invalid("`sql.workers` are set, and `sql.worker_listen` is not".to_owned());
         return Err(error.with_hint(

@@ -33,7 +33,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value, json};
 use swiftwater_sql::{
     Answer, Dialect, Distributed, ErrorKind, OtherStatements, Parameter, Progress, RunOptions, Running, Sql,
-    SqlError,
+    SqlError, TaskReading,
     forms::{Form, FormWriter},
 };
 use tokio::time::Instant;
@@ -239,6 +239,7 @@ fn running_json(running: &Running) -> Value {
 }
 
 fn progress_json(id: &str, text: &str, elapsed: Duration, progress: &Progress) -> Value {
+    let tasks: Vec<Value> = progress.tasks().iter().map(task_json).collect();
     let progress = progress.read();
     json!({
         "id": id,
@@ -248,6 +249,17 @@ fn progress_json(id: &str, text: &str, elapsed: Duration, progress: &Progress) -
         "bytes_scanned": progress.bytes_scanned,
         "rows_returned": progress.rows_returned,
         "percent": progress.percent,
+        "tasks": tasks,
+    })
+}
+
+fn task_json(task: &TaskReading) -> Value {
+    json!({
+        "stage": task.stage,
+        "task": task.task,
+        "node": &*task.node,
+        "rows_scanned": task.rows_scanned,
+        "bytes_scanned": task.bytes_scanned,
     })
 }
 

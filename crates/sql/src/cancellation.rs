@@ -1,35 +1,12 @@
-//! Cancels a statement inside operators that return no rows for a long time.
+//! The stop signal and the time limit of a run of statements.
 //!
-//! ```text
-//! before: HashJoinExec: filter=c     after: CooperativeExec
-//!                                             HashJoinExec: filter=WhileWanted(c)
-//! ```
-//!
-//! An aborted task ends only when it next yields, and DataFusion's operators yield according to what their leaves have
-//! read. A join turns few input rows into many. From one batch it returns thousands of batches, or, if its condition
-//! never matches, visits all pairs without returning any. Therefore the rows that a join returns count as read. Its
-//! condition checks for cancellation at each batch of pairs.
-//!
-//! Limits: a cancel does not interrupt one batch of any other operator, nor a window function over one large partition.
+//! An aborted task ends only when it next yields. Operators that compute for long check the signal meanwhile
+//! ([`stoppable`](crate::stoppable), [`watched`](crate::watched)).
 
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Schema};
-use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::joins::utils::JoinFilter;
-use datafusion::physical_plan::joins::{
-    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, SortMergeJoinExec,
-};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -113,115 +90,5 @@ impl Cancellation {
 /// The error of a statement that exceeded its time limit.
 pub(crate) fn timeout_error(duration: Duration) -> SqlError {
     SqlError::new(ErrorKind::Limit, format!("the statement took longer than {} ms", duration.as_millis()))
-}
-
-/// The plan, with joins that end when they are told to.
-pub(crate) fn stoppable(
-    plan: Arc<dyn ExecutionPlan>,
-    stop: &Arc<Cancellation>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    plan.transform_up(|node| {
-        Ok(match stoppable_join(&node, stop)? {
-            Some(join) => Transformed::yes(Arc::new(CooperativeExec::new(join))),
-            None => Transformed::no(node),
-        })
-    })
-    .data()
-}
-
-/// The join, if the node is one, as it ends when it is told to.
-pub(crate) fn stoppable_join(
-    node: &Arc<dyn ExecutionPlan>,
-    stop: &Arc<Cancellation>,
-) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let looking = |filter: &JoinFilter| {
-        let condition = Arc::new(CancellableCondition {
-            condition: Arc::clone(filter.expression()),
-            stop: Arc::clone(stop),
-        });
-        JoinFilter::new(condition, filter.column_indices().to_vec(), Arc::clone(filter.schema()))
-    };
-    if node.downcast_ref::<CrossJoinExec>().is_some() {
-        return Ok(Some(Arc::clone(node)));
-    }
-    if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
-        let filter = join.filter().map(looking);
-        return Ok(Some(Arc::new(NestedLoopJoinExecBuilder::from(join).with_filter(filter).build()?)));
-    }
-    if let Some(join) = node.downcast_ref::<HashJoinExec>() {
-        let filter = join.filter().map(looking);
-        return Ok(Some(join.builder().with_filter(filter).build_exec()?));
-    }
-    if let Some(join) = node.downcast_ref::<SortMergeJoinExec>() {
-        let join = SortMergeJoinExec::try_new(
-            Arc::clone(&join.left),
-            Arc::clone(&join.right),
-            join.on.clone(),
-            join.filter.as_ref().map(looking),
-            join.join_type,
-            join.sort_options.clone(),
-            join.null_equality,
-        )?;
-        return Ok(Some(Arc::new(join)));
-    }
-    Ok(None)
-}
-
-/// The condition of a join; an error once the statement is cancelled.
-#[derive(Debug)]
-struct CancellableCondition {
-    condition: Arc<dyn PhysicalExpr>,
-    stop: Arc<Cancellation>,
-}
-
-// All conditions of one statement have the same `stop`.
-impl PartialEq for CancellableCondition {
-    fn eq(&self, other: &CancellableCondition) -> bool {
-        self.condition.eq(&other.condition)
-    }
-}
-
-impl Eq for CancellableCondition {}
-
-impl Hash for CancellableCondition {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.condition.hash(state);
-    }
-}
-
-impl fmt::Display for CancellableCondition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.condition, f)
-    }
-}
-
-impl PhysicalExpr for CancellableCondition {
-    fn data_type(&self, schema: &Schema) -> Result<DataType> {
-        self.condition.data_type(schema)
-    }
-
-    fn nullable(&self, schema: &Schema) -> Result<bool> {
-        self.condition.nullable(schema)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        self.stop.check()?;
-        self.condition.evaluate(batch)
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        vec![&self.condition]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
-        let condition = children.pop().unwrap_or_else(|| Arc::clone(&self.condition));
-        Ok(Arc::new(CancellableCondition { condition, stop: Arc::clone(&self.stop) }))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.condition.fmt_sql(f)
-    }
+        .with_hint("Read less of it, or raise the limit: sql.timeout_ms, or statement_timeout of the client.")
 }

@@ -26,7 +26,7 @@ pub struct SqlOptions {
     pub statements_max_per_client: usize,
     /// Statements that wait; more are refused. One client may have half as many.
     pub statements_waiting_max: usize,
-    /// Time limit of a run of statements; none: no limit.
+    /// Time limit of a run of statements that waits for its turn; none: no limit.
     pub duration_max: Option<Duration>,
     /// Time that a statement waits for its reader to take rows before it fails; none: no limit.
     pub unread_max: Option<Duration>,
@@ -152,7 +152,7 @@ pub struct RunOptions {
     pub tables: Option<Arc<dyn Tables>>,
     /// Address of the client; none: the server's own. One client never has all places.
     pub client: Option<IpAddr>,
-    /// True if it waits for no turn: the caller limits the number of such runs.
+    /// True if it waits for no turn: the caller limits the number of such runs, and their time.
     pub has_turn: bool,
     /// A name for [`Sql::cancel`](crate::Sql::cancel) and [`Sql::running`](crate::Sql::running); one is made if none is given.
     pub id: Option<String>,

@@ -1,7 +1,7 @@
 //! The progress of a statement: how much its scans have read, of how much, and how many rows it has returned.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::datasource::memory::{DataSourceExec, MemorySourceConfig};
@@ -22,6 +22,24 @@ pub struct Progress {
     bytes_before: AtomicU64,
     sources_before: Mutex<ScannedSources>,
     indexed_files: Arc<IndexedFiles>,
+    tasks: Mutex<Vec<TaskReading>>,
+    /// True once the plan has the counts of its tasks.
+    has_tasks_counts: AtomicBool,
+}
+
+/// A part of a statement that runs on another machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskReading {
+    /// The number of its stage.
+    pub stage: u32,
+    /// Its number in the stage, from 0.
+    pub task: u32,
+    /// The address of its machine.
+    pub node: Arc<str>,
+    /// Rows that its scans have read, as of some half a second ago.
+    pub rows_scanned: u64,
+    /// Bytes that they have read from storage.
+    pub bytes_scanned: u64,
 }
 
 /// The sources that the scans of a run read, after pruning.
@@ -53,7 +71,7 @@ impl Progress {
     /// The present progress. Costs a walk over the plan.
     pub fn read(&self) -> ProgressReading {
         let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (rows, bytes) = plan.as_ref().map_or((0, 0), |plan| scanned(plan.as_ref()));
+        let (rows, bytes) = plan.as_ref().map_or((0, 0), |plan| self.scanned_everywhere(plan.as_ref()));
         let total = self.rows_total.load(Ordering::Relaxed);
         let percent = if self.finished.load(Ordering::Relaxed) == 1 {
             Some(100.0)
@@ -79,6 +97,34 @@ impl Progress {
         sources
     }
 
+    /// The parts of the present statement, or of the last one, that run on other machines, by stage and number.
+    pub fn tasks(&self) -> Vec<TaskReading> {
+        let mut tasks = self.lock_tasks().clone();
+        tasks.sort_by_key(|task| (task.stage, task.task));
+        tasks
+    }
+
+    fn lock_tasks(&self) -> std::sync::MutexGuard<'_, Vec<TaskReading>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A part of the statement is sent to another machine.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn task_begun(&self, stage: u32, task: u32, node: &str) {
+        let task = TaskReading { stage, task, node: node.into(), rows_scanned: 0, bytes_scanned: 0 };
+        self.lock_tasks().push(task);
+    }
+
+    /// A part has read so much.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn task_read(&self, stage: u32, task: u32, rows: u64, bytes: u64) {
+        let mut tasks = self.lock_tasks();
+        if let Some(task) = tasks.iter_mut().find(|found| (found.stage, found.task) == (stage, task)) {
+            task.rows_scanned = task.rows_scanned.max(rows);
+            task.bytes_scanned = task.bytes_scanned.max(bytes);
+        }
+    }
+
     /// The files that search indexes have answered, to which scans add.
     pub(crate) fn indexed_files(&self) -> &Arc<IndexedFiles> {
         &self.indexed_files
@@ -87,6 +133,8 @@ impl Progress {
     /// A plan begins; what the one before read is kept.
     pub(crate) fn begin(&self, plan: &Arc<dyn ExecutionPlan>) {
         self.accumulate();
+        self.lock_tasks().clear();
+        self.has_tasks_counts.store(false, Ordering::Relaxed);
         self.rows_total.store(rows_known(plan.as_ref()).unwrap_or(0), Ordering::Relaxed);
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(plan));
     }
@@ -99,6 +147,7 @@ impl Progress {
             let mut sources = self.sources_before.lock().unwrap_or_else(PoisonError::into_inner);
             add_sources(before.as_ref(), &mut sources);
         }
+        self.has_tasks_counts.store(true, Ordering::Relaxed);
     }
 
     /// Records the end of all statements: the plans, and the files that they hold open, are released.
@@ -111,10 +160,20 @@ impl Progress {
         self.rows_returned.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
+    /// Rows and bytes that a plan has read, here and in its tasks.
+    fn scanned_everywhere(&self, plan: &dyn ExecutionPlan) -> (u64, u64) {
+        let here = scanned(plan);
+        if self.has_tasks_counts.load(Ordering::Relaxed) {
+            return here;
+        }
+        let tasks = self.lock_tasks();
+        tasks.iter().fold(here, |(rows, bytes), task| (rows + task.rows_scanned, bytes + task.bytes_scanned))
+    }
+
     fn accumulate(&self) {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = plan.take() {
-            let (rows, bytes) = scanned(plan.as_ref());
+            let (rows, bytes) = self.scanned_everywhere(plan.as_ref());
             self.rows_before.fetch_add(rows, Ordering::Relaxed);
             self.bytes_before.fetch_add(bytes, Ordering::Relaxed);
             let mut sources = self.sources_before.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,7 +202,7 @@ fn add_sources(plan: &dyn ExecutionPlan, sources: &mut ScannedSources) {
 }
 
 /// Rows and bytes that the leaves of a plan have read so far.
-fn scanned(plan: &dyn ExecutionPlan) -> (u64, u64) {
+pub(crate) fn scanned(plan: &dyn ExecutionPlan) -> (u64, u64) {
     let children = plan.children();
     if children.is_empty() {
         let Some(metrics) = plan.metrics() else {

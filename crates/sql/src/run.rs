@@ -31,7 +31,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Command, Item};
-use crate::cancellation::{Cancellation, stoppable, timeout_error};
+use crate::cancellation::timeout_error;
 use crate::correlation::marked;
 use crate::error::{STATEMENTS, state};
 use crate::first_batch_barrier::groups_together;
@@ -43,6 +43,7 @@ use crate::names::{Names, not_all_known, resolve_columns, resolve_tables};
 use crate::session::PlanGoal;
 use crate::sliced::sliced;
 use crate::sql::Inner;
+use crate::stoppable::stoppable;
 use crate::text::{StatementText, split};
 use crate::watched::{RunMonitor, elsewhere};
 use crate::{
@@ -57,7 +58,6 @@ pub(crate) struct Run {
     pub(crate) tables: Arc<dyn Tables>,
     pub(crate) options: RunOptions,
     pub(crate) progress: Arc<Progress>,
-    pub(crate) stop: Arc<Cancellation>,
     pub(crate) watch: Arc<RunMonitor>,
     /// Receiver of the answer's columns, sent once.
     pub(crate) head: Option<oneshot::Sender<Result<(SchemaRef, Command), SqlError>>>,
@@ -407,7 +407,7 @@ impl Run {
         }
         #[cfg(not(feature = "distributed"))]
         let _ = goal;
-        let plan = stoppable(sliced(groups_together(partitioned::in_runs(physical, plan)?))?, &self.stop)?;
+        let plan = stoppable(sliced(groups_together(partitioned::in_runs(physical, plan)?))?)?;
         self.progress.begin(&plan);
         let mut rows = execute_stream(Arc::clone(&plan), state.task_ctx())?;
         let schema = rows.schema();

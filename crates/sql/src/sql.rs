@@ -56,6 +56,8 @@ pub struct Sql {
     inner: Arc<Inner>,
     /// Taken when this is dropped.
     runtime: Option<Runtime>,
+    /// The thread of the connections to other nodes; none if there are no other nodes.
+    connections: Option<Runtime>,
 }
 
 pub(crate) struct Inner {
@@ -92,6 +94,8 @@ pub struct DistributionReading {
     pub run_here: u64,
     /// Tasks of other nodes' statements that were begun here.
     pub tasks: u64,
+    /// Statements of other nodes of which tasks run here at present.
+    pub statements_served: u64,
 }
 
 /// A run of statements, as others see it.
@@ -117,10 +121,16 @@ impl Sql {
         };
         let sessions = Arc::new(Sessions::new(&options, threads)?);
         #[cfg(feature = "distributed")]
-        let distribution = match &options.distribution {
-            Some(distribution) => Some(Distribution::new(distribution, &sessions, &options)?),
-            None => None,
+        let (distribution, connections) = match &options.distribution {
+            Some(distribution) => {
+                let thread = connection_thread()?;
+                let handle = thread.handle().clone();
+                (Some(Distribution::new(distribution, &sessions, &options, handle)?), Some(thread))
+            }
+            None => (None, None),
         };
+        #[cfg(not(feature = "distributed"))]
+        let connections = None;
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("swiftwater-sql")
@@ -143,7 +153,7 @@ impl Sql {
             is_shutdown: AtomicBool::new(false),
             runs: AtomicU64::new(0),
         };
-        Ok(Sql { inner: Arc::new(inner), runtime: Some(runtime) })
+        Ok(Sql { inner: Arc::new(inner), runtime: Some(runtime), connections })
     }
 
     /// Runs the statements of a text one after another; the last one answers.
@@ -158,7 +168,9 @@ impl Sql {
             text.drain(..'\u{feff}'.len_utf8());
         }
         let progress = Arc::new(Progress::default());
-        let duration_max = shorter(self.inner.options.duration_max, options.duration_max);
+        // Callers that limit the number of runs limit their time, too.
+        let ours = self.inner.options.duration_max.filter(|_| !options.has_turn);
+        let duration_max = shorter(ours, options.duration_max);
         let stop = Arc::new(Cancellation::new(duration_max));
         let registered = self.register(&text, &options, &progress, &stop)?;
         let id = Arc::clone(&registered.id);
@@ -172,7 +184,6 @@ impl Sql {
             tables: Arc::clone(options.tables.as_ref().unwrap_or(&self.inner.tables)),
             options,
             progress: Arc::clone(&progress),
-            stop: Arc::clone(&stop),
             watch: Arc::clone(&watch),
             head: Some(head),
             rows,
@@ -231,7 +242,7 @@ impl Sql {
     /// The counts of statements over several machines; none if there are no other machines.
     pub fn distribution(&self) -> Option<DistributionReading> {
         #[cfg(feature = "distributed")]
-        return self.inner.distribution.as_ref().map(|distribution| distribution.counts.read());
+        return self.inner.distribution.as_ref().map(Distribution::read);
         #[cfg(not(feature = "distributed"))]
         None
     }
@@ -245,13 +256,14 @@ impl Sql {
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<impl Future<Output = Result<(), SqlError>> + Send + 'static, SqlError> {
         let inner = Arc::clone(&self.inner);
-        let work = self.spawn(async move {
-            let distribution = inner.distribution.as_ref();
-            let distribution = distribution
-                .ok_or_else(|| SqlError::internal("tasks are served without options for several machines"))?;
-            let (sessions, most) = (Arc::clone(&inner.sessions), inner.options.statements_max);
-            distribution.serve(sessions, most, listener, stop).await
-        })?;
+        let (Some(threads), Some(connections)) = (&self.runtime, &self.connections) else {
+            return Err(SqlError::internal("tasks are served without options for several machines"));
+        };
+        let threads = threads.handle().clone();
+        let work = connections.spawn(async move {
+            let Some(distribution) = &inner.distribution else { return Ok(()) };
+            distribution.serve(Arc::clone(&inner.sessions), threads, listener, stop).await
+        });
         Ok(async move {
             work.await.map_err(|error| SqlError::internal("tasks of other nodes ended").with_source(error))?
         })
@@ -356,7 +368,7 @@ impl Sql {
 impl Drop for Sql {
     fn drop(&mut self) {
         // Its threads end in the background: waiting for them here could be waiting on one of them.
-        if let Some(runtime) = self.runtime.take() {
+        for runtime in [self.runtime.take(), self.connections.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }
@@ -378,6 +390,17 @@ impl Drop for RunRegistration {
     fn drop(&mut self) {
         self.inner.lock().remove(&self.id);
     }
+}
+
+/// The thread that reads and writes the connections to other nodes, whatever SQL's threads compute.
+#[cfg(feature = "distributed")]
+fn connection_thread() -> Result<Runtime, SqlError> {
+    let thread = Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("swiftwater-sql-connections")
+        .enable_all()
+        .build();
+    thread.map_err(|error| SqlError::internal("a thread for SQL cannot be started").with_source(error))
 }
 
 fn shorter(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {

@@ -51,7 +51,7 @@ const OWNERS: [(&str, &[&str]); 38] = [
     ("datasketches", &["sketch"]),
     ("deltalake*", &["store"]),
     ("fjall", &["views"]),
-    ("hyper*", &["server", "cli", "bench"]),
+    ("hyper*", &["sql", "server", "cli", "bench"]),
     ("icu_*", &["text"]),
     ("indicatif", &["cli", "bench"]),
     ("mimalloc", &["cli", "bench"]),

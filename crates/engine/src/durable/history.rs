@@ -339,6 +339,9 @@ impl History {
             threads: self.config.sql_threads,
             statements_max: self.config.sql_statements_max,
             statements_max_per_client: self.config.sql_statements_max_per_client,
+            duration_max: Some(self.config.sql_timeout_ms)
+                .filter(|millis| *millis > 0)
+                .map(Duration::from_millis),
             unread_max: Some(self.config.sql_unread_ms_max)
                 .filter(|millis| *millis > 0)
                 .map(Duration::from_millis),

@@ -7,6 +7,7 @@ pub(crate) mod insert;
 pub(crate) mod plain;
 pub(crate) mod rows;
 pub(crate) mod scoped;
+pub(crate) mod statements;
 
 use insert::failing_apart;
 use std::{
@@ -32,7 +33,11 @@ use crate::{
     error::sql::{from_engine, from_store},
     shared::Shared,
     supervisor::TaskKind,
-    tables::{field_metadata::FieldMetadata, plain::Plain},
+    tables::{
+        field_metadata::FieldMetadata,
+        plain::Plain,
+        statements::{STATEMENT_TASKS, STATEMENTS, statement_tasks, statements},
+    },
 };
 
 /// The table of the runs of jobs, in the schema `system`.
@@ -305,13 +310,15 @@ impl Tables for HistoryTables {
     }
 
     fn system_names(&self) -> &'static [&'static str] {
-        &[JOB_RUNS]
+        &[JOB_RUNS, STATEMENTS, STATEMENT_TASKS]
     }
 
     async fn system_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, SqlError> {
         let shared = self.shared()?;
-        match shared.history.get() {
-            Some(history) if name == JOB_RUNS => rows_at_hand(history.job_runs()).map(Some),
+        match (name, shared.history.get(), shared.sql.get()) {
+            (JOB_RUNS, Some(history), _) => rows_at_hand(history.job_runs()).map(Some),
+            (STATEMENTS, _, Some(sql)) => rows_at_hand(statements(sql)).map(Some),
+            (STATEMENT_TASKS, _, Some(sql)) => rows_at_hand(statement_tasks(sql)).map(Some),
             _ => Ok(None),
         }
     }

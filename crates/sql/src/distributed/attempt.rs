@@ -27,12 +27,12 @@ use datafusion_distributed::{
 use futures_util::{StreamExt, stream};
 use tonic::{Code, Status};
 
-use super::worker::BUSY;
+use super::statements::BUSY;
 use super::{DistributedPlan, shown};
-use crate::cancellation::stoppable_join;
 use crate::guarded::guard;
 use crate::run::Run;
 use crate::sliced::sliced;
+use crate::stoppable::stoppable_join;
 use crate::{ErrorKind, SqlError};
 
 /// Partitions of a plan that is divided: where there is one, there is nothing to divide.
@@ -203,14 +203,17 @@ impl Run {
             settings.optimizer.enable_physical_uncorrelated_scalar_subquery = false;
             physical = self.physical(&state, plan).await?;
         }
-        distribution.divide(sliced(physical)?, &state, self.options.distributed, workers).await
+        let wanted = self.options.distributed;
+        distribution.divide(sliced(physical)?, &state, wanted, workers, &self.progress).await
     }
 
     /// Starts a divided plan, up to as many rows as are held back.
     async fn first_rows(&self, divided: DistributedPlan) -> Result<SendableRecordBatchStream, Failure> {
-        let DistributedPlan { plan, state, pinned } = divided;
-        let plan = self.stoppable_stage(plan).map_err(Failure::Other)?;
+        let DistributedPlan { plan, state, pinned, headers } = divided;
+        let plan = stoppable_stage(plan).map_err(Failure::Other)?;
         self.progress.begin(&plan);
+        let reading = self.inner.distribution.as_ref();
+        let reading = reading.map(|distribution| distribution.read_progress(headers, &self.progress));
         let mut rows = execute_stream(Arc::clone(&plan), state.task_ctx()).map_err(Failure::of)?;
         let (mut held, mut bytes) = (Vec::new(), 0_usize);
         let hold_bytes = self.inner.distribution.as_ref().map_or(0, |distribution| distribution.hold_bytes());
@@ -236,24 +239,24 @@ impl Run {
                 progress.measured(plan);
             }
             // The leaves of this node are pinned until here.
-            drop(pinned);
+            drop((pinned, reading));
         });
         let counted = counted.filter_map(|()| std::future::ready(None));
         let all = held.chain(rows.fuse()).chain(counted);
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, all)))
     }
+}
 
-    /// The stage that runs here, with joins that end when they are told to.
-    fn stoppable_stage(&self, node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        if node.is_network_boundary() || node.children().is_empty() {
-            return Ok(node);
-        }
-        let inputs = node.children().into_iter().map(|input| self.stoppable_stage(Arc::clone(input)));
-        let inputs = inputs.collect::<Result<Vec<_>>>()?;
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        let node = node.replace_children(inputs, options)?;
-        Ok(stoppable_join(&node, &self.stop)?.unwrap_or(node))
+/// The stage that runs here, with joins that end when they are told to.
+fn stoppable_stage(node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if node.is_network_boundary() || node.children().is_empty() {
+        return Ok(node);
     }
+    let inputs = node.children().into_iter().map(|input| stoppable_stage(Arc::clone(input)));
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    let node = node.replace_children(inputs, options)?;
+    Ok(stoppable_join(&node)?.unwrap_or(node))
 }
 
 /// Bytes of a batch's rows. Its buffers may have those of other batches, too.

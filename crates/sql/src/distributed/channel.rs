@@ -16,11 +16,14 @@ use datafusion_distributed::{
 };
 use futures_util::stream::BoxStream;
 use http::HeaderMap;
+use tokio::runtime::Handle;
 use tonic::transport::Endpoint;
 use url::Url;
 
 use super::codec::PlanCodec;
 use super::headers::WorkerHeaders;
+use super::statements::TaskNumber;
+use crate::Progress;
 
 /// The time in which a connection is made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,18 +38,35 @@ const CONNECTION_BYTES: u32 = (1 << 31) - 1;
 const NODES_MAX: usize = 10_000;
 
 /// Connections to other nodes, one for each.
-#[derive(Default)]
-pub(super) struct Connections(Mutex<HashMap<Url, BoxCloneSyncChannel>>);
+pub(super) struct Connections {
+    /// The thread that reads and writes them: one that computes would not answer those who ask whether this node is there.
+    thread: Handle,
+    nodes: Mutex<HashMap<Url, BoxCloneSyncChannel>>,
+}
+
+/// Runs the tasks of connections on their thread.
+struct OnThread(Handle);
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for OnThread {
+    fn execute(&self, task: F) {
+        drop(self.0.spawn(task));
+    }
+}
 
 impl Connections {
+    pub(super) fn new(thread: Handle) -> Connections {
+        Connections { thread, nodes: Mutex::default() }
+    }
+
     /// The connection to a node, which is made when it is first used, and again when it was lost.
     pub(super) fn to(&self, node: &Url) -> Result<BoxCloneSyncChannel> {
-        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(connection) = connections.get(node) {
             return Ok(connection.clone());
         }
         let endpoint = Endpoint::from_shared(node.to_string())
             .map_err(|error| DataFusionError::External(Box::new(error)))?
+            .executor(OnThread(self.thread.clone()))
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
@@ -69,25 +89,35 @@ pub(super) struct Channels {
     pub(super) connections: Arc<Connections>,
     pub(super) codec: Arc<PlanCodec>,
     pub(super) headers: WorkerHeaders,
+    /// The progress of the statement to which tasks are added; none on a worker.
+    pub(super) progress: Option<Arc<Progress>>,
 }
 
 struct Channel {
+    node: Url,
     inner: Box<dyn WorkerChannel>,
     codec: Arc<PlanCodec>,
     headers: WorkerHeaders,
+    progress: Option<Arc<Progress>>,
 }
 
 #[async_trait]
 impl ChannelResolver for Channels {
     async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>> {
         let inner = create_worker_client(self.connections.to(url)?);
-        Ok(Box::new(Channel { inner, codec: Arc::clone(&self.codec), headers: self.headers.clone() }))
+        Ok(Box::new(Channel {
+            node: url.clone(),
+            inner,
+            codec: Arc::clone(&self.codec),
+            headers: self.headers.clone(),
+            progress: self.progress.clone(),
+        }))
     }
 }
 
 impl Channel {
-    fn with_ours(&self, mut headers: HeaderMap) -> HeaderMap {
-        for (name, value) in &self.headers.0 {
+    fn with_ours(mut headers: HeaderMap, ours: &WorkerHeaders) -> HeaderMap {
+        for (name, value) in &ours.0 {
             headers.insert(name, value.clone());
         }
         headers
@@ -107,7 +137,11 @@ impl WorkerChannel for Channel {
         if let MaybeEncoded::Decoded(plan) = request.plan {
             request.plan = MaybeEncoded::Encoded(self.codec.encode(plan)?);
         }
-        let headers = self.with_ours(headers);
+        let number = TaskNumber::of(&request.task_key);
+        let headers = Channel::with_ours(headers, &self.headers.with_task(number)?);
+        if let Some(progress) = &self.progress {
+            progress.task_begun(number.stage, number.task, self.node.as_str());
+        }
         self.inner.coordinator_channel(headers, request, messages, metrics, context).await
     }
 
@@ -125,7 +159,7 @@ impl WorkerChannel for Channel {
             request.producer_head =
                 ProducerHead::RepartitionExec { partitioning: MaybeEncoded::Encoded(bytes) };
         }
-        let headers = self.with_ours(headers);
+        let headers = Channel::with_ours(headers, &self.headers);
         self.inner.execute_task(headers, request, metrics, context).await
     }
 

@@ -5,12 +5,17 @@ use std::sync::Arc;
 use datafusion::common::{DataFusionError, Result};
 use http::{HeaderMap, HeaderValue};
 
+use super::statements::TaskNumber;
+
 /// The secret that nodes share: `Bearer …`.
 const AUTHORIZATION: &str = "authorization";
 /// The release of the caller. Plans are read by the same release only.
 const VERSION: &str = "swiftwater-version";
 /// The number of the statement.
 const STATEMENT: &str = "swiftwater-statement";
+
+/// The stage of a task, and its number there: `2.0`.
+const TASK: &str = "swiftwater-task";
 
 /// The headers of all calls of a statement.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +38,23 @@ impl WorkerHeaders {
         headers.insert(VERSION, HeaderValue::from_static(version()));
         headers.insert(STATEMENT, HeaderValue::from(statement));
         Ok(WorkerHeaders(headers))
+    }
+
+    /// The headers of a call that begins a task.
+    pub(super) fn with_task(&self, number: TaskNumber) -> Result<WorkerHeaders> {
+        let mut headers = self.0.clone();
+        let value = HeaderValue::from_str(&format!("{}.{}", number.stage, number.task))
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        headers.insert(TASK, value);
+        Ok(WorkerHeaders(headers))
+    }
+
+    /// The number of the task that a call begins.
+    pub(super) fn task(headers: &HeaderMap) -> TaskNumber {
+        let text = headers.get(TASK).and_then(|value| value.to_str().ok());
+        let number = text.and_then(|text| text.split_once('.'));
+        let number = number.and_then(|(stage, task)| Some((stage.parse().ok()?, task.parse().ok()?)));
+        number.map_or_else(TaskNumber::default, |(stage, task)| TaskNumber { stage, task })
     }
 
     /// The number of the statement; 0 without one.

@@ -21,10 +21,13 @@ mod codec;
 mod functions;
 mod headers;
 mod pinned;
+mod service;
+mod statements;
 #[cfg(test)]
 mod tests;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -33,6 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::Result;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
@@ -50,6 +54,7 @@ use datafusion_distributed::{
     DistributedLeafExec, GetWorkerInfoRequest, NetworkBoundaryExt, ScaleUpLeafNodeEvent,
     ScaleUpLeafNodeEventResponse, SessionStateBuilderExt, WorkerResolver, display_plan_ascii,
 };
+use tokio::runtime::Handle;
 use url::Url;
 
 use channel::{Channels, Connections};
@@ -57,10 +62,11 @@ use codec::PlanCodec;
 use functions::Functions;
 use headers::WorkerHeaders;
 use pinned::{PinnedExec, PinnedPlans, PinnedStatement};
+use statements::TaskStatements;
 use worker::TaskSessions;
 
 use crate::session::Sessions;
-use crate::{Distributed, DistributionReading, ErrorKind, SqlError, SqlOptions};
+use crate::{Distributed, DistributionReading, ErrorKind, Progress, SqlError, SqlOptions};
 
 /// The machines on which statements may run, beside this node.
 #[derive(Clone, Default)]
@@ -108,17 +114,6 @@ pub(crate) struct DistributionCounts {
     pub(crate) tasks: Arc<AtomicU64>,
 }
 
-impl DistributionCounts {
-    pub(crate) fn read(&self) -> DistributionReading {
-        DistributionReading {
-            divided: self.divided.load(Ordering::Relaxed),
-            repeated: self.repeated.load(Ordering::Relaxed),
-            run_here: self.run_here.load(Ordering::Relaxed),
-            tasks: self.tasks.load(Ordering::Relaxed),
-        }
-    }
-}
-
 /// Divides the statements of a node's sessions.
 pub(crate) struct Distribution {
     options: DistributionOptions,
@@ -126,6 +121,8 @@ pub(crate) struct Distribution {
     workers: Vec<Url>,
     codec: Arc<PlanCodec>,
     pinned: Arc<PinnedPlans>,
+    /// The statements of other nodes with tasks here.
+    tasks: Arc<TaskStatements>,
     connections: Arc<Connections>,
     statements: AtomicU64,
     pub(crate) counts: DistributionCounts,
@@ -137,6 +134,8 @@ pub(crate) struct DistributedPlan {
     pub(crate) state: SessionState,
     /// The leaves that workers read here, as long as the plan runs.
     pinned: PinnedStatement,
+    /// The headers of its calls.
+    headers: WorkerHeaders,
 }
 
 /// The addresses of workers.
@@ -170,8 +169,9 @@ fn invalid(text: String) -> SqlError {
 impl Distribution {
     pub(crate) fn new(
         options: &DistributionOptions,
-        sessions: &Sessions,
+        sessions: &Arc<Sessions>,
         sql: &SqlOptions,
+        connections: Handle,
     ) -> Result<Distribution, SqlError> {
         let workers = options.workers.iter().map(|worker| {
             let url = Url::parse(worker).ok().filter(|url| url.scheme() == "http" && url.has_host());
@@ -184,13 +184,16 @@ impl Distribution {
         let pinned = Arc::new(PinnedPlans::new(options.advertise.clone()));
         let functions = Functions::new(sessions.template().clone(), sql.memory_bytes_max);
         let codec = PlanCodec { functions, files: options.files.clone(), pinned: Arc::clone(&pinned) };
+        let (own, memory) = (Arc::clone(&pinned), sql.memory_bytes_max);
+        let tasks = TaskStatements::new(Arc::clone(sessions), memory, sql.statements_max, own);
         Ok(Distribution {
             options: options.clone(),
             memory_bytes_max: sql.memory_bytes_max,
             workers,
             codec: Arc::new(codec),
             pinned,
-            connections: Arc::default(),
+            tasks: Arc::new(tasks),
+            connections: Arc::new(Connections::new(connections)),
             // Statements of a node that was started again are others.
             statements: AtomicU64::new(uuid::Uuid::new_v4().as_u64_pair().0),
             counts: DistributionCounts::default(),
@@ -207,6 +210,17 @@ impl Distribution {
     fn batch_rows(&self, most: usize, streams: usize) -> usize {
         let rows = self.memory_bytes_max / (ROW_BYTES * streams.max(1));
         rows.max(BATCH_ROWS_MIN).min(most)
+    }
+
+    /// The counts since the start, and of what runs.
+    pub(crate) fn read(&self) -> DistributionReading {
+        DistributionReading {
+            divided: self.counts.divided.load(Ordering::Relaxed),
+            repeated: self.counts.repeated.load(Ordering::Relaxed),
+            run_here: self.counts.run_here.load(Ordering::Relaxed),
+            tasks: self.counts.tasks.load(Ordering::Relaxed),
+            statements_served: self.tasks.running(),
+        }
     }
 
     pub(crate) fn workers(&self) -> &[Url] {
@@ -266,6 +280,7 @@ impl Distribution {
         state: &SessionState,
         wanted: Distributed,
         workers: &[Url],
+        progress: &Arc<Progress>,
     ) -> Result<Option<DistributedPlan>> {
         let statement = self.statements.fetch_add(1, Ordering::Relaxed);
         let mut pinned = self.pinned.statement(statement);
@@ -283,10 +298,11 @@ impl Distribution {
             connections: Arc::clone(&self.connections),
             codec: Arc::clone(&self.codec),
             headers: headers.clone(),
+            progress: Some(Arc::clone(progress)),
         };
         let (tasks_max, is_always) = (workers.len(), self.is_always(wanted));
         let mut config = state.config().clone();
-        config.set_extension(Arc::new(headers));
+        config.set_extension(Arc::new(headers.clone()));
         let builder = SessionStateBuilder::new_from_existing(state.clone())
             .with_config(config)
             .with_query_planner(Arc::new(Planned(plan)))
@@ -325,7 +341,7 @@ impl Distribution {
             return Ok(None);
         }
         self.check_travels(&plan)?;
-        Ok(Some(DistributedPlan { plan, state, pinned }))
+        Ok(Some(DistributedPlan { plan, state, pinned, headers }))
     }
 
     /// Checks that each stage below the last one can be written as a message.
@@ -340,11 +356,34 @@ impl Distribution {
         Ok(())
     }
 
+    /// Reads from time to time what a statement's tasks have read so far, until the task that is returned is dropped.
+    fn read_progress(&self, headers: WorkerHeaders, progress: &Arc<Progress>) -> SpawnedTask<()> {
+        let (connections, progress) = (Arc::clone(&self.connections), Arc::downgrade(progress));
+        SpawnedTask::spawn(async move {
+            loop {
+                tokio::time::sleep(PROGRESS_INTERVAL).await;
+                let Some(progress) = progress.upgrade() else { return };
+                let nodes: BTreeSet<_> = progress.tasks().into_iter().map(|task| task.node).collect();
+                for node in nodes {
+                    let worker = Url::parse(&node).ok().and_then(|node| connections.to(&node).ok());
+                    let Some(worker) = worker else { continue };
+                    let read = service::progress(worker, headers.clone());
+                    // A worker that does not answer leaves its numbers as they are.
+                    if let Ok(Ok(read)) = tokio::time::timeout(PROBE, read).await {
+                        for task in read.tasks {
+                            progress.task_read(task.stage, task.task, task.rows, task.bytes);
+                        }
+                    }
+                }
+            }
+        })
+    }
+
     /// Serves the tasks of other nodes until `stop` completes.
     pub(crate) async fn serve(
         &self,
         sessions: Arc<Sessions>,
-        statements_max: usize,
+        threads: Handle,
         listener: TcpListener,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<(), SqlError> {
@@ -353,17 +392,18 @@ impl Distribution {
             codec: Arc::clone(&self.codec),
             connections: Arc::clone(&self.connections),
             secret: self.options.secret.clone(),
-            statements_max,
-            statements: Default::default(),
-            pinned: Arc::clone(&self.pinned),
+            statements: Arc::clone(&self.tasks),
             tasks: Arc::clone(&self.counts.tasks),
         };
-        worker::serve(sessions, listener, stop).await
+        worker::serve(sessions, threads, listener, stop).await
     }
 }
 
 /// The time in which a worker answers.
 const PROBE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// The time between two readings of the progress of a statement's tasks.
+const PROGRESS_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Bytes that a connection between two nodes may hold, at least and at most.
 const CONNECTION_BYTES: std::ops::Range<usize> = 256 << 10..4 << 20;

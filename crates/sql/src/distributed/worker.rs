@@ -1,21 +1,17 @@
-//! A worker: runs the tasks of other nodes' statements, on SQL's threads.
-//!
-//! All tasks of a statement on one worker share a memory pool of `memory_bytes_max`. A worker that runs as many statements as it may
-//! refuses another one before anything of it ran.
+//! A worker: runs the tasks of other nodes' statements.
 
-use std::collections::HashMap;
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion_distributed::{
     DistributedExt, Worker, WorkerPlanRewriteEvent, WorkerPlanRewriteEventResponse, WorkerQueryContext,
     WorkerSessionBuilder,
 };
+use tokio::runtime::Handle;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
@@ -24,12 +20,11 @@ use tonic::{Request, Status};
 use super::channel::{Channels, Connections, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT};
 use super::codec::{PlanCodec, received};
 use super::headers::{WorkerHeaders, check, version};
-use super::pinned::PinnedPlans;
+use super::service::TaskService;
+use super::statements::{BUSY, TaskStatement, TaskStatements};
 use crate::session::{PlanGoal, Sessions};
+use crate::stoppable::stoppable;
 use crate::{ErrorKind, SqlError};
-
-/// The part of an error of a worker that has no place for a statement. The caller asks again.
-pub(super) const BUSY: &str = "this worker runs as many statements as it may";
 
 /// Makes the sessions of tasks.
 pub(super) struct TaskSessions {
@@ -37,30 +32,19 @@ pub(super) struct TaskSessions {
     pub(super) codec: Arc<PlanCodec>,
     pub(super) connections: Arc<Connections>,
     pub(super) secret: Option<Arc<str>>,
-    pub(super) statements_max: usize,
-    /// The runtime of each statement with tasks here, which its tasks share.
-    pub(super) statements: Mutex<HashMap<u64, Weak<RuntimeEnv>>>,
-    /// The leaves of this node's own statements, which others read here.
-    pub(super) pinned: Arc<PinnedPlans>,
+    pub(super) statements: Arc<TaskStatements>,
     /// The number of tasks that were begun.
     pub(super) tasks: Arc<AtomicU64>,
 }
 
 impl TaskSessions {
-    /// The runtime of a statement; an error if there is no place for it.
-    fn runtime(&self, statement: u64) -> Result<Arc<RuntimeEnv>> {
-        let mut statements = self.statements.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(runtime) = statements.get(&statement).and_then(Weak::upgrade) {
-            return Ok(runtime);
-        }
-        statements.retain(|_, runtime| runtime.strong_count() > 0);
-        // Its own statements have a place already, as they run.
-        if statements.len() >= self.statements_max && !self.pinned.is_of(statement) {
-            return Err(DataFusionError::ResourcesExhausted(BUSY.to_owned()));
-        }
-        let runtime = self.sessions.statement_runtime()?;
-        statements.insert(statement, Arc::downgrade(&runtime));
-        Ok(runtime)
+    /// The statement of a call that runs, which holds its place.
+    fn statement(&self, number: u64) -> Result<Arc<TaskStatement>> {
+        self.statements.get(number).ok_or_else(|| match self.statements.enter(number) {
+            Err(error) => error,
+            // A place came free meanwhile. The call has none.
+            Ok(_) => DataFusionError::ResourcesExhausted(BUSY.to_owned()),
+        })
     }
 }
 
@@ -68,9 +52,10 @@ impl TaskSessions {
 impl WorkerSessionBuilder for TaskSessions {
     async fn build_session_state(&self, context: WorkerQueryContext) -> Result<SessionState> {
         let WorkerQueryContext { mut builder, headers } = context;
-        let statement = WorkerHeaders::statement(&headers);
-        let runtime = self.runtime(statement)?;
-        let headers = WorkerHeaders::new(self.secret.as_ref(), statement)?;
+        let number = WorkerHeaders::statement(&headers);
+        let statement = self.statement(number)?;
+        let task = WorkerHeaders::task(&headers);
+        let headers = WorkerHeaders::new(self.secret.as_ref(), number)?;
         let template = self.sessions.template();
         self.tasks.fetch_add(1, Ordering::Relaxed);
         let config = builder.config().get_or_insert_default();
@@ -86,11 +71,18 @@ impl WorkerSessionBuilder for TaskSessions {
         config.set_extension(Arc::new(headers.clone()));
         let mut functions: Vec<_> = template.scalar_functions().values().cloned().collect();
         functions.extend(self.codec.functions.unnamed().iter().cloned());
-        let channels =
-            Channels { connections: Arc::clone(&self.connections), codec: Arc::clone(&self.codec), headers };
+        let channels = Channels {
+            connections: Arc::clone(&self.connections),
+            codec: Arc::clone(&self.codec),
+            headers,
+            progress: None,
+        };
         let options = Arc::clone(config.options());
+        let runtime = Arc::clone(&statement.runtime);
         let rewrite = move |event: WorkerPlanRewriteEvent<'_>| {
-            Ok(WorkerPlanRewriteEventResponse::new(received(event.plan, &options)?))
+            let plan = stoppable(received(event.plan, &options)?)?;
+            statement.add(task, &plan);
+            Ok(WorkerPlanRewriteEventResponse::new(plan))
         };
         let builder: SessionStateBuilder = builder
             .with_runtime_env(runtime)
@@ -104,9 +96,10 @@ impl WorkerSessionBuilder for TaskSessions {
     }
 }
 
-/// Serves tasks until `stop` completes.
+/// Serves tasks until `stop` completes. Runs on the thread of connections; tasks run on `threads`.
 pub(super) async fn serve(
     sessions: TaskSessions,
+    threads: Handle,
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), SqlError> {
@@ -114,6 +107,7 @@ pub(super) async fn serve(
         SqlError::new(ErrorKind::Unavailable, format!("tasks of other nodes cannot be served: {error}"))
     };
     let secret = sessions.secret.clone();
+    let statements = Arc::clone(&sessions.statements);
     let worker = Worker::from_session_builder(sessions).with_version(version());
     let authorized = move |request: Request<()>| {
         let headers = request.metadata().clone().into_headers();
@@ -123,7 +117,8 @@ pub(super) async fn serve(
             Err((false, text)) => Err(Status::failed_precondition(text)),
         }
     };
-    let service = InterceptedService::new(worker.into_worker_server(), authorized);
+    let service = TaskService { inner: worker.into_worker_server(), threads, statements };
+    let service = InterceptedService::new(service, authorized);
     listener.set_nonblocking(true).map_err(|error| unavailable(error.into()))?;
     let listener = tokio::net::TcpListener::from_std(listener).map_err(|error| unavailable(error.into()))?;
     let incoming =

@@ -8,6 +8,7 @@ mod common;
 mod groups;
 #[path = "../sql/ordered.rs"]
 mod ordered;
+mod plans;
 #[path = "../sql/postgres.rs"]
 mod postgres;
 #[path = "../sql/reference/mod.rs"]
@@ -21,11 +22,37 @@ mod subqueries;
 #[path = "../sql/sums.rs"]
 mod sums;
 
+mod tasks;
+
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::TcpListener;
 use std::sync::{Arc, LazyLock};
 
 use common::MemoryTables;
-use swiftwater_sql::{Distributed, DistributionOptions, RunOptions, Sql, SqlOptions};
+use swiftwater_sql::{
+    Distributed, DistributionOptions, RunOptions, Sql, SqlOptions, count_allocated, count_freed,
+};
+
+/// The system's allocator, counted for statements as the server's is.
+struct Counted;
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+// SAFETY: each call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count_allocated(layout.size());
+        // SAFETY: as the caller has promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count_freed(layout.size());
+        // SAFETY: as the caller has promised.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
 
 #[test]
 fn statements_are_divided_or_say_why_not() {

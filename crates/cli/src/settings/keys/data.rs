@@ -254,6 +254,13 @@ fn durable() -> Vec<Key> {
              `sql.statements_max`."
         ),
         number!(
+            "sql.timeout_ms",
+            Kind::Millis(0, 365 * DAY),
+            history.sql_timeout_ms,
+            "Time that the statements of one text may take together, those of jobs excepted. Then the running one \
+             fails. 0: no limit."
+        ),
+        number!(
             "sql.unread_ms_max",
             Kind::Millis(0, DAY),
             history.sql_unread_ms_max,
