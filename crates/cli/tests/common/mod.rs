@@ -12,6 +12,7 @@ use std::{
     net::TcpStream,
     path::Path,
     process::{Child, ChildStdout, Command, Output, Stdio},
+    thread::JoinHandle,
     time::Duration,
 };
 
@@ -81,6 +82,8 @@ pub(crate) fn run_with(args: &[&str], input: &[u8]) -> ProcessOutput {
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) out: BufReader<ChildStdout>,
+    /// What it writes on standard error, which is read as it comes: a process whose pipe is full waits.
+    errors: Option<JoinHandle<String>>,
 }
 
 impl Running {
@@ -99,7 +102,13 @@ impl Running {
     fn spawn(mut command: Command) -> Running {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        Running { child, out }
+        let mut stderr = child.stderr.take().unwrap();
+        let errors = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            stderr.read_to_end(&mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes).into_owned()
+        });
+        Running { child, out, errors: Some(errors) }
     }
 
     /// The next line of output, without its end.
@@ -107,17 +116,14 @@ impl Running {
         let mut line = String::new();
         self.out.read_line(&mut line).unwrap();
         if line.is_empty() {
-            panic!("the process ended: {}", self.rest_of_stderr());
+            panic!("the process ended: {}", self.errors());
         }
         line.trim_end().to_owned()
     }
 
-    fn rest_of_stderr(&mut self) -> String {
-        let mut text = String::new();
-        if let Some(mut stderr) = self.child.stderr.take() {
-            stderr.read_to_string(&mut text).unwrap();
-        }
-        text
+    /// All that it has written on standard error, once it has ended.
+    pub(crate) fn errors(&mut self) -> String {
+        self.errors.take().map(|errors| errors.join().unwrap()).unwrap_or_default()
     }
 
     /// Sends a signal by its name.
@@ -131,7 +137,7 @@ impl Running {
     pub(crate) fn end(mut self) -> ProcessOutput {
         let mut out = String::new();
         self.out.read_to_string(&mut out).unwrap();
-        let err = self.rest_of_stderr();
+        let err = self.errors();
         ProcessOutput { code: self.child.wait().unwrap().code(), out, err }
     }
 }

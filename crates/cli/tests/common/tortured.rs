@@ -2,10 +2,7 @@
 
 #![allow(clippy::print_stderr, reason = "figures are shown beside a test that fails")]
 
-use std::{
-    io::{Read, Write},
-    thread::JoinHandle,
-};
+use std::io::Write;
 
 use serde_json::Value;
 
@@ -56,24 +53,17 @@ pub(crate) struct Memory {
     pub(crate) peak: u64,
 }
 
-/// A server whose standard error is kept.
+/// A server that must not have panicked at its end.
 pub(crate) struct Tortured {
     server: TestServer,
-    errors: JoinHandle<String>,
     pub(crate) authority: String,
 }
 
 impl Tortured {
     pub(crate) fn start(args: &[&str]) -> Tortured {
-        let mut server = TestServer::start(args);
-        let mut stderr = server.running.child.stderr.take().unwrap();
-        let errors = std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            stderr.read_to_end(&mut bytes).unwrap();
-            String::from_utf8_lossy(&bytes).into_owned()
-        });
+        let server = TestServer::start(args);
         let authority = server.url.strip_prefix("http://").unwrap().to_owned();
-        Tortured { server, errors, authority }
+        Tortured { server, authority }
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -180,8 +170,7 @@ impl Tortured {
         until("the server to end", || self.server.running.child.try_wait().unwrap().is_some());
         let TestServer { running, .. } = self.server;
         let ran = running.end();
-        let errors = self.errors.join().unwrap();
-        assert!(!errors.contains("panicked"), "{errors}");
-        assert_eq!(ran.code, Some(0), "{errors}");
+        assert!(!ran.err.contains("panicked"), "{}", ran.err);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
     }
 }
