@@ -6,7 +6,7 @@
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader},
-    net::{SocketAddr, ToSocketAddrs},
+    net::{SocketAddr, TcpListener, ToSocketAddrs},
     process::{Child, Command, Stdio},
 };
 
@@ -49,6 +49,21 @@ impl Server {
         let directory = directory
             .with_context(|| format!("cannot make a directory in {}", context.directory.display()))?;
         Server::over(directory, runtime, settings, is_stored)
+    }
+
+    /// Starts one that only runs parts of this one's statements over several machines, with one thread; the address where it does.
+    pub(super) fn worker(&self, context: &Context) -> anyhow::Result<(Server, String)> {
+        let (_, directory) = self.child.as_ref().context("only a server of this command has workers")?;
+        let tables = directory.path().join("data").join("tables");
+        let address = free_address()?;
+        let settings = [
+            "sql-worker".to_owned(),
+            format!("store.location={}", tables.display()),
+            format!("sql.worker-listen={address}"),
+            "sql.threads=1".to_owned(),
+        ];
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        Ok((Server::start(context, &settings, false)?, address))
     }
 
     /// Starts it again over its directory, with other settings.
@@ -208,6 +223,12 @@ impl Drop for Server {
             let _ = child.wait();
         }
     }
+}
+
+/// An address of this machine that is free.
+pub(super) fn free_address() -> anyhow::Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
+    Ok(listener.local_addr()?.to_string())
 }
 
 fn ready(child: &mut Child) -> anyhow::Result<String> {

@@ -1,16 +1,16 @@
-//! Runs the published summaries of articles as they were printed, by the number of SQL's threads. A plain loop over the same
+//! Runs the published summaries of articles as they were printed, by the number of SQL's threads, and of its workers. A plain loop over the same
 //! articles checks their output.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::kept::{ARTICLES, THREADS, as_published, is_about, rows_of, scanned};
+use super::kept::{ARTICLES, RUNNERS, as_published, is_about, rows_of, scanned};
 use crate::bench::seeds::scenario::{Context, Measured, Needs, Row, Scenario};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "article-sql",
-    about: "the published statements over articles (10 M and 16.75 M with --full), on one thread and on two",
+    about: "the published statements over articles (10 M and 16.75 M with --full), on one thread and on two, and on 2 and 3 workers",
     needs: |size| Needs { disk_bytes: size.of(512 << 20, 4 << 30, 110 << 30), seconds: size.of(8, 40, 2400) },
     run,
 };
@@ -42,16 +42,17 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
         (sent, rounds) = (sent + fed.events, rounds + more);
         anyhow::ensure!(fed.failures == 0, "{} bodies failed", fed.failures);
         ARTICLES.wait(context, &server, 0)?;
-        for threads in THREADS {
-            server = server.again(&[&format!("sql.threads={threads}")])?;
+        for &runner in RUNNERS {
+            let (again, _workers) = runner.start(context, server)?;
+            server = again;
             for (table, select) in STATEMENTS {
                 context.check()?;
                 // The published INSERT INTO of what came before is still there.
                 let statement = format!("INSERT OVERWRITE TABLE {table} {select}");
                 let seconds = as_published(context, &server, &statement)?;
                 let fault = wanted.fault(&rows_of(&server, table)?, table, rounds);
-                let row = Row::new(format!("{table} over {sent} articles, {threads} threads"), seconds, "s")
-                    .under(scanned(sent, seconds, threads))
+                let row = Row::new(format!("{table} over {sent} articles, {runner}"), seconds, "s")
+                    .under(scanned(sent, seconds, runner))
                     .unless(fault);
                 measured.rows.push(match experiment {
                     "" => row,

@@ -1,4 +1,4 @@
-//! Runs the published summaries of readings as they were printed, by the number of SQL's threads. A plain loop over the same
+//! Runs the published summaries of readings as they were printed, by the number of SQL's threads, and of its workers. A plain loop over the same
 //! events checks their output.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::kept::{HOME, THREADS, as_published, is_about, rows_of, scanned};
+use super::kept::{HOME, RUNNERS, as_published, is_about, rows_of, scanned};
 use crate::bench::seeds::{
     scenario::{Context, Measured, Needs, Row, Scenario},
     server::Server,
@@ -14,7 +14,7 @@ use crate::bench::seeds::{
 
 pub(super) const SCENARIO: Scenario = Scenario {
     id: "home-sql",
-    about: "the published statements over 10 M readings (1,000 M with --full), on one thread and on two",
+    about: "the published statements over 10 M readings (1,000 M with --full), on one thread and on two, and on 2 and 3 workers",
     needs: |size| Needs { disk_bytes: size.of(64 << 20, 2 << 30, 40 << 30), seconds: size.of(5, 20, 1800) },
     run,
 };
@@ -36,15 +36,16 @@ fn run(context: &Context) -> anyhow::Result<Measured> {
         (sent, rounds) = (sent + fed.events, rounds + more);
         anyhow::ensure!(fed.failures == 0, "{} bodies failed", fed.failures);
         HOME.wait(context, &server, 0)?;
-        for threads in THREADS {
-            server = server.again(&[&format!("sql.threads={threads}")])?;
+        for &runner in RUNNERS {
+            let (again, _workers) = runner.start(context, server)?;
+            server = again;
             for statement in STATEMENTS.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
                 context.check()?;
                 let table = statement.split_whitespace().nth(3).context("a statement without a table")?;
                 let seconds = as_published(context, &server, statement)?;
                 let fault = wanted.fault(&server, table, rounds)?;
-                let row = Row::new(format!("{table} over {sent} readings, {threads} threads"), seconds, "s")
-                    .under(scanned(sent, seconds, threads))
+                let row = Row::new(format!("{table} over {sent} readings, {runner}"), seconds, "s")
+                    .under(scanned(sent, seconds, runner))
                     .unless(fault);
                 let key = match size {
                     TEN_MILLION => Some(format!("D7/{table}")).filter(|_| table != "ct"),

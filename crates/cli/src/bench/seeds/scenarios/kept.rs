@@ -1,7 +1,7 @@
 //! Shared code of the event server's scenarios: readings of houses and articles of an encyclopaedia, stored in one stream
 //! each, and the measurement of their ingest rate.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use anyhow::Context as _;
 use hyper::Method;
@@ -11,7 +11,7 @@ use swiftwater_generate::Workload;
 use crate::bench::seeds::{
     feed::{Bodies, FeedResult, send},
     scenario::{Context, Measured, Row},
-    server::Server,
+    server::{Server, free_address},
 };
 
 /// Different bodies: what is sent is a multiple of them, so that what they hold is known of all of it.
@@ -19,8 +19,52 @@ const BODIES: u64 = 48;
 /// Bytes of events that may be acknowledged and not in the table: their log is a third of that, and its disk has a
 /// bound.
 const BEHIND_BYTES_MAX: f64 = 16e9;
-/// Threads of SQL for statements whose time is measured.
-pub(super) const THREADS: [u32; 2] = [1, 2];
+/// The runners of statements whose time is measured.
+pub(super) const RUNNERS: &[Runner] = if cfg!(feature = "distributed") {
+    &[Runner::Threads(1), Runner::Threads(2), Runner::Workers(2), Runner::Workers(3)]
+} else {
+    &[Runner::Threads(1), Runner::Threads(2)]
+};
+
+/// What runs a statement.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Runner {
+    /// The server, with so many threads for SQL.
+    Threads(u32),
+    /// So many workers of one thread each, as other processes of this machine.
+    Workers(u32),
+}
+
+impl fmt::Display for Runner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Runner::Threads(threads) => write!(f, "{threads} threads"),
+            Runner::Workers(workers) => write!(f, "{workers} workers"),
+        }
+    }
+}
+
+impl Runner {
+    /// The server again with this runner, and its workers.
+    pub(super) fn start(self, context: &Context, server: Server) -> anyhow::Result<(Server, Vec<Server>)> {
+        let workers = match self {
+            Runner::Threads(threads) => {
+                return Ok((server.again(&[&format!("sql.threads={threads}")])?, Vec::new()));
+            }
+            Runner::Workers(workers) => workers,
+        };
+        let workers = (0..workers).map(|_| server.worker(context)).collect::<anyhow::Result<Vec<_>>>()?;
+        let urls: Vec<String> = workers.iter().map(|(_, address)| format!("http://{address}")).collect();
+        let settings = [
+            "sql.threads=1".to_owned(),
+            format!("sql.worker-listen={}", free_address()?),
+            format!("sql.workers={}", urls.join(",")),
+            "sql.distribute-above-bytes=0".to_owned(),
+        ];
+        let server = server.again(&settings.each_ref().map(String::as_str))?;
+        Ok((server, workers.into_iter().map(|(worker, _)| worker).collect()))
+    }
+}
 /// Interval between checks of the table's progress.
 const CAUGHT_UP_LOOKS: Duration = Duration::from_millis(50);
 
@@ -173,8 +217,8 @@ pub(super) fn as_published(context: &Context, server: &Server, statement: &str) 
 }
 
 /// The speed of a statement over so many rows, in words.
-pub(super) fn scanned(rows: u64, seconds: f64, threads: u32) -> String {
-    format!("{:.2} M rows/s, all in the table; SQL's own threads: {threads}", rows as f64 / seconds / 1e6)
+pub(super) fn scanned(rows: u64, seconds: f64, runner: Runner) -> String {
+    format!("{:.2} M rows/s, all in the table; SQL runs on {runner}", rows as f64 / seconds / 1e6)
 }
 
 /// The rows of a table that a statement has written.
