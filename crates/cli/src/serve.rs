@@ -119,6 +119,10 @@ fn directory(settings: &Settings) -> Result<Option<tempfile::TempDir>, Failure> 
     Ok(Some(made.context("a directory for temporary files cannot be made")?))
 }
 
+/// Bytes of a segment of the log of a worker of SQL.
+#[cfg(feature = "history")]
+const TEMPORARY_SEGMENT_BYTES: u64 = 1 << 20;
+
 #[cfg(feature = "history")]
 async fn engine(
     settings: &Settings,
@@ -130,6 +134,11 @@ async fn engine(
         dir: directory.path().to_owned(),
         is_temporary: true,
         store_new_streams: false,
+        // A log is as long as a segment from its beginning, and nothing is written into it.
+        log_segment_bytes: match settings.history.sql_nodes.is_worker {
+            true => TEMPORARY_SEGMENT_BYTES,
+            false => settings.history.log_segment_bytes,
+        },
         ..settings.history.clone()
     });
     Ok(match settings.history().or(temporary) {
