@@ -42,6 +42,18 @@ impl Cancellation {
         self.changes.send_replace(true);
     }
 
+    #[cfg(feature = "distributed")]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.told.load(Ordering::Relaxed)
+    }
+
+    /// Completes when the run is cancelled.
+    #[cfg(feature = "distributed")]
+    pub(crate) async fn cancelled(&self) {
+        // The sender is part of `self`.
+        let _ = self.changes.subscribe().wait_for(|told| *told).await;
+    }
+
     /// Completes [`GRACE`] after the run was stopped or its time was over, with the reason.
     ///
     /// A run that computes without yielding does not notice either before it yields. Its client gets this error instead of

@@ -446,7 +446,12 @@ async fn jobs_are_altered_described_and_kept() {
     assert_eq!(columns[0]["column_name"], "job");
     let told =
         rows(&engine, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'system'").await;
-    assert_eq!(told, [json!({"table_name": "job_runs"})]);
+    let names = ["job_runs", "statements", "statement_tasks"].map(|name| json!({"table_name": name}));
+    assert_eq!(told, names);
+    let query = "SELECT query, rows_returned, tasks FROM system.statements";
+    let listed = rows(&engine, query).await;
+    assert_eq!(listed, [json!({"query": query, "rows_returned": 0, "tasks": 0})]);
+    assert!(rows(&engine, "SELECT * FROM system.statement_tasks").await.is_empty());
     sql(&engine, "ALTER JOB j ENABLE").await;
     assert_eq!(shown(&engine, "j").await["next_run"], "2028-02-29T12:00:00.000Z");
     stop(engine, Duration::from_secs(5)).await;

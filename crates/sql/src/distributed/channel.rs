@@ -1,20 +1,23 @@
 //! The channels to workers: the library's, which send plans as [`PlanCodec`] writes them, under the headers of the statement.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion_distributed::grpc::{BoxCloneSyncChannel, create_worker_client};
 use datafusion_distributed::{
     ChannelResolver, CoordinatorToWorkerMsg, ExecuteTaskRequest, GetWorkerInfoRequest, GetWorkerInfoResponse,
-    MaybeEncoded, ProducerHead, SetPlanRequest, WorkerChannel, WorkerToCoordinatorMsg,
+    MaybeEncoded, ProducerHead, SetPlanRequest, TaskMetrics, WorkerChannel, WorkerToCoordinatorMsg,
 };
-use futures_util::stream::BoxStream;
+use futures_util::stream::{self, BoxStream};
+use futures_util::{StreamExt, TryStreamExt};
 use http::HeaderMap;
 use tokio::runtime::Handle;
 use tonic::transport::Endpoint;
@@ -124,6 +127,30 @@ impl Channel {
     }
 }
 
+/// The messages of a task, which have its counts at the end: a task that nobody has read sends none, and who waits for those of all
+/// tasks would wait in vain.
+fn with_counts(
+    answers: BoxStream<'static, Result<WorkerToCoordinatorMsg>>,
+    operators: usize,
+) -> BoxStream<'static, Result<WorkerToCoordinatorMsg>> {
+    let has_counts = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&has_counts);
+    let answers = answers.inspect_ok(move |message| {
+        if matches!(message, WorkerToCoordinatorMsg::TaskMetrics(_)) {
+            seen.store(true, Ordering::Relaxed);
+        }
+    });
+    let rest = stream::once(async move {
+        // There may be more operators where the task runs: those of the exchange. More counts than operators are ignored.
+        let counts = TaskMetrics {
+            pre_order_plan_metrics: vec![MetricsSet::new(); 2 * operators + 16],
+            task_metrics: MetricsSet::new(),
+        };
+        (!has_counts.load(Ordering::Relaxed)).then_some(Ok(WorkerToCoordinatorMsg::TaskMetrics(counts)))
+    });
+    answers.chain(rest.filter_map(std::future::ready)).boxed()
+}
+
 #[async_trait]
 impl WorkerChannel for Channel {
     async fn coordinator_channel(
@@ -134,7 +161,12 @@ impl WorkerChannel for Channel {
         metrics: ExecutionPlanMetricsSet,
         context: &Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
+        let mut operators = 0;
         if let MaybeEncoded::Decoded(plan) = request.plan {
+            plan.apply(|_| {
+                operators += 1;
+                Ok(TreeNodeRecursion::Continue)
+            })?;
             request.plan = MaybeEncoded::Encoded(self.codec.encode(plan)?);
         }
         let number = TaskNumber::of(&request.task_key);
@@ -142,7 +174,8 @@ impl WorkerChannel for Channel {
         if let Some(progress) = &self.progress {
             progress.task_begun(number.stage, number.task, self.node.as_str());
         }
-        self.inner.coordinator_channel(headers, request, messages, metrics, context).await
+        let answers = self.inner.coordinator_channel(headers, request, messages, metrics, context).await?;
+        Ok(with_counts(answers, operators))
     }
 
     async fn execute_task(

@@ -9,10 +9,13 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use datafusion::common::DataFusionError;
 use datafusion_distributed::grpc::BoxCloneSyncChannel;
-use http_body_util::BodyExt;
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody};
 use prost::Message;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Context, Poll, Service, http};
@@ -21,8 +24,8 @@ use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
 use super::headers::WorkerHeaders;
-use super::statements::{Call, TaskStatement, TaskStatements};
-use crate::watched::Watched;
+use super::statements::{Call, Refusal, TaskStatement, TaskStatements};
+use crate::watched::{RunMonitor, Watched};
 
 /// The name of the call for the progress of a statement.
 const PROGRESS: &str = "Progress";
@@ -100,40 +103,100 @@ where
                 Ok(tonic::server::Grpc::new(codec).unary(read, request).await)
             });
         }
-        // One that has no place is refused by the call itself.
-        let entered = match is_begin || is_read {
-            true => self.statements.enter(number).ok(),
-            false => None,
-        };
-        let Some(entered) = entered else { return spawned(&self.threads, self.inner.call(request)) };
-        let monitor = Arc::clone(&entered.monitor);
-        let request = match is_begin {
-            true => {
-                let ending = Ending(entered);
-                request.map(|body| {
-                    with_each_frame(body, move |_| {
-                        let _until_the_end = &ending;
-                    })
-                })
+        if !is_begin && !is_read {
+            return spawned(&self.threads, self.inner.call(request));
+        }
+        let entered = match self.statements.enter(number) {
+            Ok(entered) => entered,
+            Err(refusal @ Refusal::Ended) => return refused(&refusal.into()),
+            // The call itself says so, in the library's way.
+            Err(Refusal::Busy | Refusal::Other(_)) => {
+                return spawned(&self.threads, self.inner.call(request));
             }
-            false => request,
+        };
+        let (monitor, statement) = (Arc::clone(&entered.monitor), Arc::clone(&entered.statement));
+        let request = match is_begin {
+            // A read of a leaf that is pinned here is a part of one of this node's own statements, which may be read again.
+            true if !self.statements.is_own(number) => {
+                request.map(|body| until_the_end(body, entered, Arc::clone(&self.statements)))
+            }
+            _ => request,
         };
         let response = Watched::new(Arc::clone(&monitor), self.inner.call(request));
         let response = spawned(&self.threads, response);
         Box::pin(async move {
-            let response = response.await?;
-            // Rows that are sent are the statement's no more.
-            Ok(response.map(|body| with_each_frame(body, move |bytes| monitor.record_freed(bytes))))
+            let response = tokio::select! {
+                response = response => response?,
+                // It may wait for a task that does not come any more.
+                () = statement.ended() => return refused(&Refusal::Ended.into()).await,
+            };
+            // The counts of a task come after the end of its statement.
+            Ok(if is_begin { response } else { response.map(|body| rows(body, statement, monitor)) })
         })
     }
 }
 
-/// Calls a function with the bytes of each frame of a body, and drops it with the body.
-fn with_each_frame(body: Body, mut each: impl FnMut(usize) + Send + 'static) -> Body {
-    Body::new(body.map_frame(move |frame| {
-        each(frame.data_ref().map_or(0, |data| data.len()));
-        frame
-    }))
+/// The rows of a task. Those that are sent are the statement's no more.
+///
+/// At the end of its statement the task ends, even if its reader neither reads nor goes away: the library keeps readers for a while.
+fn rows(mut body: Body, statement: Arc<TaskStatement>, monitor: Arc<RunMonitor>) -> Body {
+    let (sender, mut frames) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let ended = statement.ended();
+        tokio::pin!(ended);
+        loop {
+            let place = tokio::select! {
+                place = sender.reserve() => place,
+                () = &mut ended => break,
+            };
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                () = sender.closed() => None,
+                () = &mut ended => break,
+            };
+            let (Ok(place), Some(frame)) = (place, frame) else { return };
+            let bytes = frame.as_ref().ok().and_then(|frame| frame.data_ref()).map_or(0, |data| data.len());
+            monitor.record_freed(bytes);
+            let is_broken = frame.is_err();
+            place.send(frame);
+            if is_broken {
+                return;
+            }
+        }
+        let ended = DataFusionError::from(Refusal::Ended).strip_backtrace();
+        // There may be no place: then the body ends without its trailers, which is an error, too.
+        let _ = sender.try_send(Err(Status::cancelled(ended)));
+    });
+    Body::new(StreamBody::new(stream::poll_fn(move |context| frames.poll_recv(context))))
+}
+
+/// The body of a request. When it ends, or its reader does, all tasks of its statement are told to end.
+///
+/// It is read by the thread of connections, as the threads of statements may all compute. It has the plan of a task, which is as long
+/// as it is, so the queue has no limit.
+fn until_the_end(mut body: Body, call: Call, statements: Arc<TaskStatements>) -> Body {
+    let (sender, mut frames) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        loop {
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                () = sender.closed() => None,
+            };
+            let Some(frame) = frame else { break };
+            // A body that was broken off would say so again and again.
+            let is_broken = frame.is_err();
+            if sender.send(frame).is_err() || is_broken {
+                break;
+            }
+        }
+        statements.end(&call);
+    });
+    Body::new(StreamBody::new(stream::poll_fn(move |context| frames.poll_recv(context))))
+}
+
+/// The answer to a call that is not taken.
+fn refused(error: &DataFusionError) -> BoxFuture<http::Response<Body>, Infallible> {
+    Box::pin(std::future::ready(Ok(Status::cancelled(error.strip_backtrace()).into_http())))
 }
 
 /// Runs a call on other threads. It ends when nobody waits for its answer.
@@ -154,15 +217,6 @@ fn spawned(
         drop(aborted);
         response.unwrap_or_else(|_| Ok(Status::internal("a call to this worker panicked").into_http()))
     })
-}
-
-/// Ends the tasks of a statement when its caller does.
-struct Ending(Call);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.0.statement.cancel();
-    }
 }
 
 struct ReadProgress(Option<Arc<TaskStatement>>);

@@ -3,7 +3,7 @@
 //! All tasks of a statement on one worker share a memory pool of `memory_bytes_max`, and are counted together. A worker that runs as
 //! many statements as it may refuses another one before anything of it ran.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use datafusion::common::{DataFusionError, Result};
@@ -24,16 +24,36 @@ pub(super) const BUSY: &str = "this worker runs as many statements as it may";
 pub(super) struct TaskStatement {
     pub(super) runtime: Arc<RuntimeEnv>,
     stop: Arc<Cancellation>,
-    /// Each call of the statement, and each task that is spawned for it, holds another one: it runs as long as there are any. (The
-    /// library may keep a task's plan for a while after its end.)
+    /// Each call of the statement, and each task that is spawned for it, holds another one: it runs as long as there are any, and until
+    /// it is ended. (The library keeps a task's plan for some seconds after its end, and with it tasks that wait for nothing.)
     monitor: Arc<RunMonitor>,
     tasks: Mutex<Vec<(TaskNumber, Weak<dyn ExecutionPlan>)>>,
 }
 
 /// A call of a statement.
 pub(super) struct Call {
+    number: u64,
     pub(super) statement: Arc<TaskStatement>,
     pub(super) monitor: Arc<RunMonitor>,
+}
+
+/// The reasons why a call of a statement is not taken.
+pub(super) enum Refusal {
+    /// There is no place for another statement.
+    Busy,
+    /// The statement has ended. A late call of it would wait for a task that does not come.
+    Ended,
+    Other(DataFusionError),
+}
+
+impl From<Refusal> for DataFusionError {
+    fn from(refusal: Refusal) -> DataFusionError {
+        match refusal {
+            Refusal::Busy => DataFusionError::ResourcesExhausted(BUSY.to_owned()),
+            Refusal::Ended => DataFusionError::Execution("the statement has ended".to_owned()),
+            Refusal::Other(error) => error,
+        }
+    }
 }
 
 /// The stage of a task, and its number there.
@@ -57,8 +77,18 @@ pub(super) struct TaskStatements {
     statements_max: usize,
     /// The leaves of this node's own statements, which have a place already.
     pinned: Arc<PinnedPlans>,
-    statements: Mutex<HashMap<u64, Arc<TaskStatement>>>,
+    statements: Mutex<Statements>,
 }
+
+#[derive(Default)]
+struct Statements {
+    running: HashMap<u64, Arc<TaskStatement>>,
+    /// The last [`ENDED_MAX`] that ended.
+    ended: VecDeque<u64>,
+}
+
+/// Ended statements that are remembered. A call comes late by milliseconds.
+const ENDED_MAX: usize = 1000;
 
 impl TaskStatements {
     pub(super) fn new(
@@ -70,57 +100,78 @@ impl TaskStatements {
         TaskStatements { sessions, memory_bytes_max, statements_max, pinned, statements: Mutex::default() }
     }
 
-    /// A call of the statement of a number, which begins here if there is none; an error if there is no place for it.
-    pub(super) fn enter(&self, number: u64) -> Result<Call> {
+    /// A call of the statement of a number, which begins here if there is none.
+    pub(super) fn enter(&self, number: u64) -> Result<Call, Refusal> {
         let mut statements = self.lock();
-        if let Some(statement) = statements.get(&number) {
-            return Ok(statement.call());
+        if statements.ended.contains(&number) {
+            return Err(Refusal::Ended);
         }
-        statements.retain(|_, statement| statement.is_running());
-        if statements.len() >= self.statements_max && !self.pinned.is_of(number) {
-            return Err(DataFusionError::ResourcesExhausted(BUSY.to_owned()));
+        if let Some(statement) = statements.running.get(&number) {
+            return Ok(statement.call(number));
+        }
+        statements.running.retain(|_, statement| statement.is_running());
+        if statements.running.len() >= self.statements_max && !self.pinned.is_of(number) {
+            return Err(Refusal::Busy);
         }
         let stop = Arc::new(Cancellation::new(None));
         let statement = Arc::new(TaskStatement {
-            runtime: self.sessions.statement_runtime()?,
+            runtime: self.sessions.statement_runtime().map_err(Refusal::Other)?,
             monitor: Arc::new(RunMonitor::new(Arc::clone(&stop), self.memory_bytes_max)),
             stop,
             tasks: Mutex::default(),
         });
-        let call = statement.call();
-        statements.insert(number, statement);
+        let call = statement.call(number);
+        statements.running.insert(number, statement);
         Ok(call)
+    }
+
+    /// Whether a statement is one of this node, of which others read leaves.
+    pub(super) fn is_own(&self, number: u64) -> bool {
+        self.pinned.is_of(number)
+    }
+
+    /// Ends all tasks and calls of a statement: nobody needs their rows any more.
+    pub(super) fn end(&self, call: &Call) {
+        let mut statements = self.lock();
+        if !statements.ended.contains(&call.number) {
+            statements.ended.push_back(call.number);
+            if statements.ended.len() > ENDED_MAX {
+                statements.ended.pop_front();
+            }
+        }
+        drop(statements);
+        call.statement.stop.cancel();
     }
 
     /// The number of statements of which something runs here.
     pub(super) fn running(&self) -> u64 {
         let mut statements = self.lock();
-        statements.retain(|_, statement| statement.is_running());
-        statements.len() as u64
+        statements.running.retain(|_, statement| statement.is_running());
+        statements.running.len() as u64
     }
 
     /// The statement of a number, if it has begun here.
     pub(super) fn get(&self, number: u64) -> Option<Arc<TaskStatement>> {
-        self.lock().get(&number).cloned()
+        self.lock().running.get(&number).cloned()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<TaskStatement>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Statements> {
         self.statements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl TaskStatement {
-    fn call(self: &Arc<Self>) -> Call {
-        Call { statement: Arc::clone(self), monitor: Arc::clone(&self.monitor) }
+    fn call(self: &Arc<Self>, number: u64) -> Call {
+        Call { number, statement: Arc::clone(self), monitor: Arc::clone(&self.monitor) }
+    }
+
+    /// Completes when the statement has ended.
+    pub(super) async fn ended(&self) {
+        self.stop.cancelled().await;
     }
 
     fn is_running(&self) -> bool {
-        Arc::strong_count(&self.monitor) > 1
-    }
-
-    /// Ends all tasks: nobody needs their rows any more.
-    pub(super) fn cancel(&self) {
-        self.stop.cancel();
+        !self.stop.is_cancelled() && Arc::strong_count(&self.monitor) > 1
     }
 
     /// Adds the plan of a task.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion_distributed::{
     DistributedExt, Worker, WorkerPlanRewriteEvent, WorkerPlanRewriteEventResponse, WorkerQueryContext,
@@ -21,7 +21,7 @@ use super::channel::{Channels, Connections, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIME
 use super::codec::{PlanCodec, received};
 use super::headers::{WorkerHeaders, check, version};
 use super::service::TaskService;
-use super::statements::{BUSY, TaskStatement, TaskStatements};
+use super::statements::{Refusal, TaskStatement, TaskStatements};
 use crate::session::{PlanGoal, Sessions};
 use crate::stoppable::stoppable;
 use crate::{ErrorKind, SqlError};
@@ -41,9 +41,9 @@ impl TaskSessions {
     /// The statement of a call that runs, which holds its place.
     fn statement(&self, number: u64) -> Result<Arc<TaskStatement>> {
         self.statements.get(number).ok_or_else(|| match self.statements.enter(number) {
-            Err(error) => error,
+            Err(refusal) => refusal.into(),
             // A place came free meanwhile. The call has none.
-            Ok(_) => DataFusionError::ResourcesExhausted(BUSY.to_owned()),
+            Ok(_) => Refusal::Busy.into(),
         })
     }
 }
