@@ -82,7 +82,7 @@ pub(crate) fn run_with(args: &[&str], input: &[u8]) -> ProcessOutput {
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) out: BufReader<ChildStdout>,
-    /// What it writes on standard error, which is read as it comes: a process whose pipe is full waits.
+    /// Its standard error, which is read as it comes: a process whose pipe is full waits.
     errors: Option<JoinHandle<String>>,
 }
 

@@ -34,7 +34,7 @@ const PROGRESS_PATH: &str = "/worker.WorkerService/Progress";
 const COORDINATOR_CHANNEL: &str = "CoordinatorChannel";
 const EXECUTE_TASK: &str = "ExecuteTask";
 
-/// What the tasks of a statement on one worker have read so far.
+/// The rows and bytes that the tasks of a statement on one worker have read so far.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ProgressMessage {
     #[prost(message, repeated, tag = "1")]

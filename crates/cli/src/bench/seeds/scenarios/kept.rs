@@ -26,7 +26,7 @@ pub(super) const RUNNERS: &[Runner] = if cfg!(feature = "distributed") {
     &[Runner::Threads(1), Runner::Threads(2)]
 };
 
-/// What runs a statement.
+/// The runner of a statement.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Runner {
     /// The server, with so many threads for SQL.
