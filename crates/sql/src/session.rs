@@ -22,23 +22,31 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::TableType;
 use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectNamePart};
 use swiftwater_sketch::SketchSizes;
 
+use crate::contradictions::skip_contradictions;
+use crate::date_comparisons::compare_dates;
 use crate::dictionary_group_by::DictionaryGroupBy;
 use crate::distinct_rewrite::DistinctRewrite;
 use crate::information::{self, Information};
 use crate::memory::StatementPool;
 use crate::names::{CATALOG, Names, PG_CATALOG, SCHEMA, SYSTEM};
+use crate::one_row_first::OneRowFirst;
 use crate::planning_watched::planning_watched;
 use crate::short_string_compare::ShortStringCompare;
 use crate::spill_rules::SpillRules;
-use crate::{SqlError, SqlOptions, TableKind, Tables, unique_keys, without_constants};
+use crate::without_constants::WithoutConstants;
+use crate::{SqlError, SqlOptions, TableKind, Tables, unique_keys};
 
 /// Consumers of memory that an error names.
 const CONSUMERS_TOLD: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).expect("three is not zero");
 /// Files of spilled data that are merged at once; more are merged in several rounds.
 const SPILL_FILES_MERGED: usize = 16;
+/// The rule of DataFusion's that decides which sorts and partitions there are.
+const DECIDES_ON_SORTS: &str = "EnsureRequirements";
 /// Bytes that a sort reserves to merge its spilled runs, where the limit allows it.
 const SORT_RESERVATION_BYTES: usize = 10 << 20;
 
@@ -100,12 +108,12 @@ impl Sessions {
             .with_config(config)
             .with_runtime_env(Arc::clone(&runtime))
             .with_default_features()
-            .with_optimizer_rules(crate::contradictions::skip_contradictions(crate::sums::exactly(
+            .with_optimizer_rules(compare_dates(skip_contradictions(crate::sums::exactly(
                 &unique_keys::rules(),
-            )))
+            ))))
             .with_relation_planners(vec![Arc::new(unique_keys::Relations)])
             .with_query_planner(Arc::new(unique_keys::Planner))
-            .with_physical_optimizer_rules(without_constants::rules())
+            .with_physical_optimizer_rules(physical_rules())
             .with_physical_optimizer_rule(Arc::new(DictionaryGroupBy))
             .with_physical_optimizer_rule(Arc::new(ShortStringCompare))
             .with_type_planner(Arc::new(Types));
@@ -214,6 +222,16 @@ impl Sessions {
         names.dedup();
         names
     }
+}
+
+/// DataFusion's physical rules, with those of ours that must precede the decision on sorts and partitions.
+fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    let place = rules.iter().position(|rule| rule.name() == DECIDES_ON_SORTS).unwrap_or(0);
+    let ours: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] =
+        [Arc::new(OneRowFirst), Arc::new(WithoutConstants)];
+    rules.splice(place..place, ours);
+    rules
 }
 
 /// The tables of one statement: those that it reads are snapshots taken once; information_schema asks for the rest.

@@ -28,7 +28,6 @@ use datafusion::common::{JoinType, Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::filter_pushdown::{
@@ -44,20 +43,9 @@ use datafusion::physical_plan::{
     PlanProperties, ReplaceChildrenOptions,
 };
 
-/// The rule of DataFusion's that decides which sorts there are.
-const DECIDES_ON_SORTS: &str = "EnsureRequirements";
-
-/// DataFusion's physical rules, with ours at its place among them.
-pub(crate) fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules = PhysicalOptimizer::new().rules;
-    let place = rules.iter().position(|rule| rule.name() == DECIDES_ON_SORTS);
-    rules.insert(place.unwrap_or(0), Arc::new(WithoutConstants));
-    rules
-}
-
 /// The rule.
 #[derive(Debug)]
-struct WithoutConstants;
+pub(crate) struct WithoutConstants;
 
 impl PhysicalOptimizerRule for WithoutConstants {
     fn optimize(

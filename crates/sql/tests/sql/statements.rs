@@ -699,6 +699,24 @@ fn explain_tells_the_plan_and_analyze_what_it_cost() {
     assert!(plan.contains("output_rows"), "{plan}");
 }
 
+/// A date and an interval make a time; the column of dates is compared as it is, so that statistics of files rule files out.
+#[test]
+fn a_date_is_compared_with_a_date_and_an_interval_as_dates_are() {
+    let sql = sql(Arc::default(), SqlOptions::default());
+    let run = |text: &str| block_on(csv(&sql, text, RunOptions::default())).unwrap();
+    let rows = "(VALUES (DATE '1994-12-31'), (DATE '1995-01-01'), (DATE '1995-01-02'), (NULL)) AS t(d)";
+    let plan = run(&format!("EXPLAIN SELECT * FROM {rows} WHERE d < DATE '1994-01-01' + INTERVAL '1 year'"));
+    assert!(!plan.contains("CAST(") && plan.contains("1995-01-01"), "{plan}");
+    let days = |condition: &str| run(&format!("SELECT d FROM {rows} WHERE {condition} ORDER BY d"));
+    assert_eq!(days("d < DATE '1994-01-01' + INTERVAL '1 year'"), "d\n1994-12-31\n");
+    assert_eq!(days("d < DATE '1994-01-01' + INTERVAL '1 year 1 hour'"), "d\n1994-12-31\n1995-01-01\n");
+    assert_eq!(days("DATE '1995-01-02' - INTERVAL '1 hour' <= d"), "d\n1995-01-02\n");
+    assert_eq!(days("d = DATE '1995-01-02' - INTERVAL '1 hour'"), "d\n");
+    let between = "d BETWEEN DATE '1995-01-01' AND DATE '1995-01-01' + INTERVAL '23 hours'";
+    assert_eq!(days(between), "d\n1995-01-01\n");
+    assert_eq!(days(&format!("NOT ({between})")), "d\n1994-12-31\n1995-01-02\n");
+}
+
 struct Streams;
 
 #[async_trait]
