@@ -15,6 +15,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -37,6 +38,11 @@ use crate::{ErrorKind, SqlError};
 
 /// Partitions of a plan that is divided: where there is one, there is nothing to divide.
 const PARTITIONS_MIN: usize = 2;
+/// Bytes of a join's side that each task gets whole, at most, and the part of a statement's memory that it may have. Where only the
+/// rows are known, each counts as so many bytes.
+const WHOLE_SIDE_BYTES: usize = 32 << 20;
+const WHOLE_SIDE_SHARE: usize = 16;
+const WHOLE_SIDE_ROW_BYTES: usize = 32;
 /// The time for which a statement waits for the counts of its tasks once its rows are complete.
 const COUNTS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Tries on several machines.
@@ -195,12 +201,17 @@ impl Run {
         let Some(distribution) = &self.inner.distribution else { return Ok(None) };
         // Each try has a plan of its own: a scan that was begun has given some of its files away.
         let (mut state, mut physical) = (Cow::Borrowed(state), reset_plan_states(Arc::clone(physical))?);
-        let has_subquery = physical.exists(|node| Ok(node.is::<ScalarSubqueryExec>()))?;
-        if has_subquery || state.config().target_partitions() < PARTITIONS_MIN {
-            // A value that is computed beside a plan does not reach its tasks: it is joined instead.
+        let is_planned_again = state.config().target_partitions() < PARTITIONS_MIN
+            || physical.exists(|node| Ok(node.is::<ScalarSubqueryExec>() || node.is::<HashJoinExec>()))?;
+        if is_planned_again {
             let settings = state.to_mut().config_mut().options_mut();
             settings.execution.target_partitions = settings.execution.target_partitions.max(PARTITIONS_MIN);
+            // A value that is computed beside a plan does not reach its tasks: it is joined instead.
             settings.optimizer.enable_physical_uncorrelated_scalar_subquery = false;
+            // A side that each task has whole is sent once for each; otherwise the rows of both sides are sent.
+            let bytes = (self.inner.options.memory_bytes_max / WHOLE_SIDE_SHARE).min(WHOLE_SIDE_BYTES);
+            settings.optimizer.hash_join_single_partition_threshold = bytes;
+            settings.optimizer.hash_join_single_partition_threshold_rows = bytes / WHOLE_SIDE_ROW_BYTES;
             physical = self.physical(&state, plan).await?;
         }
         let wanted = self.options.distributed;
