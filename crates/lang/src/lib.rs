@@ -15,6 +15,7 @@
 //! # Ok::<(), swiftwater_lang::QueryErrors>(())
 //! ```
 
+mod column_roles;
 pub mod ddl;
 mod dialect;
 mod error;
@@ -39,6 +40,7 @@ mod source;
 
 use swiftwater_event::{Millis, StreamName, Type};
 
+pub use column_roles::ColumnRole;
 pub use dialect::Dialect;
 pub use error::{QueryError, QueryErrors};
 pub use joined::{Joined, joined_names};
