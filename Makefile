@@ -14,7 +14,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 export CARGO
 export FUZZ_SECONDS SOAK_SECONDS
 
-.PHONY: help setup run build install test torture bench bench-seeds bench-kafka docs fmt
+.PHONY: help setup run build install test torture bench bench-seeds bench-kafka console docs fmt
 
 help: ## List these targets.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r target what; do \
@@ -42,6 +42,10 @@ test: setup ## Format, lints, all tests, licences: what a change must pass.
 
 torture: setup ## Long runs: soaks, kills, fuzzing (SOAK_SECONDS, FUZZ_SECONDS per target, default 3600).
 	@sh scripts/torture.sh
+
+console: ## Build the page at / from console/ into console/dist, which is committed; needs Node 20.
+	npm ci --prefix console --ignore-scripts --no-audit --no-fund
+	npm --prefix console run build
 
 bench: setup ## All benchmarks; writes bench/RESULTS.md, bench/results/ (BENCH_ARGS="--quick").
 	$(CARGO) build --release -p swiftwater-cli

@@ -1,0 +1,79 @@
+/**
+ * The page's state in the address's fragment: `#/ask?q=SELECT…&form=lines`.
+ *
+ * Whatever the fragment has, reading it gives a valid state: unknown names are left out, unknown pages are Home. A state that
+ * came by an address runs nothing by itself; that rule is the page's, and nothing here can state otherwise.
+ */
+
+export type Page = 'home' | 'ask';
+export type Dialect = 'native' | 'bullet';
+
+export const FORMS = ['table', 'json', 'line', 'area', 'bar', 'stacked', 'histogram', 'value', 'heat', 'top'] as const;
+export type Form = (typeof FORMS)[number];
+
+export interface State {
+  page: Page;
+  /** The query's text, of page `ask`. */
+  text?: string;
+  dialect?: Dialect;
+  /** Values of `$1`, `$2` …, each as JSON text. */
+  parameters?: string[];
+  form?: Form;
+  /** The column that a chart shows. */
+  measure?: string;
+  /** An IANA time zone. */
+  zone?: string;
+}
+
+/** The longest text that a link carries. */
+export const TEXT_MAX = 100_000;
+
+export function readFragment(fragment: string): State {
+  const raw = fragment.startsWith('#') ? fragment.slice(1) : fragment;
+  const mark = raw.indexOf('?');
+  const path = mark < 0 ? raw : raw.slice(0, mark);
+  const values = new URLSearchParams(mark < 0 ? '' : raw.slice(mark + 1));
+  const state: State = { page: path === '/ask' ? 'ask' : 'home' };
+  const zone = values.get('zone');
+  if (zone !== null && isZone(zone)) state.zone = zone;
+  if (state.page !== 'ask') return state;
+  const text = values.get('q');
+  if (text !== null && text.length <= TEXT_MAX) state.text = text;
+  if (values.get('dialect') === 'bullet') state.dialect = 'bullet';
+  const parameters = values.getAll('p');
+  if (parameters.length > 0 && parameters.length <= 64) state.parameters = parameters;
+  const form = FORMS.find((known) => known === values.get('form'));
+  if (form !== undefined) state.form = form;
+  const measure = values.get('measure');
+  if (measure !== null) state.measure = measure;
+  return state;
+}
+
+export function writeFragment(state: State): string {
+  const values = new URLSearchParams();
+  if (state.page === 'ask') {
+    if (state.text !== undefined) values.set('q', wellFormed(state.text));
+    if (state.dialect === 'bullet') values.set('dialect', 'bullet');
+    for (const value of state.parameters ?? []) values.append('p', wellFormed(value));
+    if (state.form !== undefined) values.set('form', state.form);
+    if (state.measure !== undefined) values.set('measure', wellFormed(state.measure));
+  }
+  if (state.zone !== undefined) values.set('zone', state.zone);
+  const query = values.toString();
+  return `#/${state.page === 'ask' ? 'ask' : ''}${query === '' ? '' : `?${query}`}`;
+}
+
+/** An address can carry no lone surrogate: it becomes U+FFFD. */
+function wellFormed(text: string): string {
+  return text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, '\ufffd');
+}
+
+export function isZone(zone: string): boolean {
+  if (zone.length > 64) return false;
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: zone });
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,115 @@
+// Drives the page of a real server in Chromium: `node test/browser/server.mjs BINARY...`. Each binary runs its demo.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { chromium } from 'playwright-core';
+
+const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+if (!existsSync(executablePath)) {
+  process.stdout.write(`skipped: no Chromium at ${executablePath}\n`);
+  process.exit(0);
+}
+// How long anything may take on a slow machine that compiles beside it.
+const PATIENCE_MS = 30_000;
+
+/** Starts the demo of a binary; gives its address and a way to end it at once. */
+async function demo(binary, listen) {
+  const child = spawn(binary, ['demo', '--listen', listen], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  for await (const line of createInterface({ input: child.stdout })) {
+    const found = /http:\/\/([\d.]+:\d+)/.exec(line);
+    if (found !== null) {
+      child.stdout.resume();
+      return {
+        authority: found[1],
+        kill: async () => {
+          child.kill('SIGKILL');
+          await ended;
+        },
+      };
+    }
+  }
+  throw new Error(`${binary} demo ended without an address`);
+}
+
+const tests = [
+  ['Home shows streams, events and questions, and one click gives a live answer', async ({ page, url }) => {
+    await page.goto(url);
+    const row = page.getByRole('row', { name: /flights/ });
+    await row.waitFor();
+    await page.getByRole('list', { name: 'Newest events' }).getByRole('listitem').first().waitFor();
+    await page.getByRole('button', { name: /Events a second by / }).first().click();
+    await page.getByRole('group', { name: /^Chart: / }).waitFor();
+    await page.getByRole('group', { name: 'State of the result' }).getByText('Live', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Stop', exact: true }).click();
+    await page.getByText('Ended: stopped').waitFor();
+  }],
+  ['faults have their place, and plans are shown', async ({ page, url }) => {
+    await page.goto(`${url}#/ask`);
+    const editor = page.getByRole('textbox', { name: 'Query' });
+    await editor.fill('SELECT carrier FRM STREAM(flights, MAX, TIME)');
+    await page.getByText(/Line 1, column/i).first().waitFor();
+    await editor.fill('EXPLAIN SELECT carrier FROM STREAM(flights, MAX, TIME)');
+    await page.keyboard.press('Control+Enter');
+    await page.getByText(/flights/).last().waitFor();
+    await page.getByText(/^Ended/).waitFor();
+  }],
+  ['a link from another page runs nothing before a click', async ({ page, url }) => {
+    const text = 'SELECT carrier FROM STREAM(flights, MAX, TIME)';
+    await page.goto(`${url}#/ask?q=${encodeURIComponent(text)}`);
+    await page.getByRole('textbox', { name: 'Query' }).waitFor();
+    const queries = await (await fetch(`${url}v1/queries`)).json();
+    assert.deepEqual(queries.queries, []);
+  }],
+  ['a server that was killed and started again: the query is asked again, and the gap is named', async ({ page, url, server }) => {
+    await page.goto(`${url}#/ask`);
+    await page.getByRole('textbox', { name: 'Query' }).fill('SELECT COUNT(*) AS n FROM STREAM(flights, MAX, TIME) WINDOWING TUMBLING(250, TIME)');
+    await page.keyboard.press('Control+Enter');
+    const live = page.getByRole('group', { name: 'State of the result' }).getByText('Live', { exact: true });
+    await live.waitFor();
+    await server.restart();
+    await page.getByText(/gap/i).first().waitFor();
+    await live.waitFor();
+  }],
+];
+
+const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
+let failed = 0;
+for (const binary of process.argv.slice(2)) {
+  let running = await demo(binary, '127.0.0.1:0');
+  const { authority } = running;
+  const server = {
+    restart: async () => {
+      await running.kill();
+      running = await demo(binary, authority);
+    },
+  };
+  for (const [name, body] of tests) {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, reducedMotion: 'reduce' });
+    const page = await context.newPage();
+    page.setDefaultTimeout(PATIENCE_MS);
+    const faults = [];
+    const url = `http://${authority}/`;
+    page.on('pageerror', (error) => faults.push(`error: ${error.message}`));
+    page.on('console', (message) => {
+      if (/content security policy|refused to|trusted ?type/i.test(message.text())) faults.push(message.text());
+    });
+    page.on('request', (request) => {
+      if (!request.url().startsWith(url) && !/^(blob|data):/.test(request.url())) faults.push(`a request to ${request.url()}`);
+    });
+    try {
+      await body({ page, url, server });
+      assert.deepEqual(faults, []);
+      process.stdout.write(`ok   ${name}\n`);
+    } catch (error) {
+      failed += 1;
+      process.stdout.write(`FAIL ${name}\n${String(error.stack).slice(0, 3000)}\n${faults.join('\n')}\n`);
+      if (process.env.PICTURES !== undefined) await page.screenshot({ path: `${process.env.PICTURES}/failed-${failed}.png` });
+    }
+    await context.close();
+  }
+  await running.kill();
+}
+await browser.close();
+process.exit(failed === 0 ? 0 : 1);
