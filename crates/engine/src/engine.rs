@@ -447,6 +447,12 @@ impl Engine {
         self.shared.history.get().map(|history| history.metrics())
     }
 
+    /// The same without jobs, sinks and topics, and with the tables of these streams alone: its cost does not grow with the
+    /// number of streams.
+    pub fn history_metrics_of(&self, streams: &[StreamName]) -> Option<HistoryMetrics> {
+        self.shared.history.get().map(|history| history.metrics_of(streams))
+    }
+
     /// Waits until durable queries, who see events when these are on disk, have seen every event appended so far, and their
     /// windows and durations are closed that are over now.
     pub async fn followed(&self) {

@@ -35,6 +35,8 @@ pub struct EngineConfig {
     /// Bytes of small batches that are joined into one before a shard looks at them.
     /// Up to eight times as many where many queries are tested on every event.
     pub batch_bytes_max: usize,
+    /// Bytes of the samples of the streams' newest events, all streams together; 0: there are no samples.
+    pub recent_bytes_max: usize,
     /// Milliseconds between looks at the clock, for windows and durations.
     pub tick_ms: u64,
     /// Queries that may stand at once.
@@ -77,6 +79,8 @@ pub struct EngineConfig {
     pub slow_reader: SlowReader,
     /// Milliseconds that a detached query that ended is kept for pick-up.
     pub detached_kept_ms: u64,
+    /// The most milliseconds for which a query that is not detached may outlive its reader.
+    pub linger_ms_max: u64,
     /// Detached queries over stored streams that may stand and go on after a restart; further ones do not go on.
     pub detached_durable_max: usize,
     /// Milliseconds after which it is written down how far such queries are.
@@ -109,6 +113,7 @@ impl Default for EngineConfig {
             streams_max: 10_000,
             pending_bytes_max: 256 << 20,
             batch_bytes_max: 256 << 10,
+            recent_bytes_max: 64 << 20,
             tick_ms: 10,
             queries_max: 100_000,
             query_text_bytes_max: 64 << 10,
@@ -130,6 +135,7 @@ impl Default for EngineConfig {
             subscribers_bytes_max: 1 << 30,
             slow_reader: SlowReader::Drop,
             detached_kept_ms: 600_000,
+            linger_ms_max: 600_000,
             detached_durable_max: 1_000,
             detached_noted_ms: 1_000,
             distinct_entries: sketches.distinct_entries,

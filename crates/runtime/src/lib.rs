@@ -10,6 +10,7 @@ mod coverage;
 mod durable;
 mod emit;
 mod error;
+mod event_paths;
 mod input;
 mod principal;
 mod remote;
@@ -48,6 +49,7 @@ pub use config::{EngineConfig, FastQuery, SlowReader};
 pub use durable::{DurableObjects, JoinSources};
 pub use emit::{ClusterMeta, Counts, Emit, EmitMeta, Finished, QueryMeta, Records, StreamMeta, WindowMeta};
 pub use error::{ErrorKind, RuntimeError};
+pub use event_paths::{EventPath, EventPaths, ScalarValue};
 pub use input::{EventPrefilter, InputError, InputOptions, InputSource, InputSummary, run_input};
 pub use panic_guard::faults;
 pub use principal::Principal;
@@ -59,9 +61,13 @@ pub use query::{
     validate::QueryFacts,
 };
 pub use runtime::Runtime;
-pub use status::{LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, STAGES, ShardStatus, StreamStatus};
+pub use status::{
+    LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, RecentEvent, RecentEvents, STAGES, ShardStatus,
+    StreamStatus,
+};
 pub use subscription::Subscription;
 pub use swiftwater_catalog::{CatalogError, ObjectKind, kind::durable_query::EndReason};
+pub use swiftwater_lang::ColumnRole;
 pub use swiftwater_live::columns::ValidationRule;
 pub use swiftwater_live::{DistinctFigures, Row, SketchFigures, SketchMeta};
 

@@ -24,10 +24,11 @@ use crate::{
     durable::DurableObjects,
     query::active::{EmitContext, Running},
     query::handle::QueryHandle,
+    query::linger::{FOR_GOOD, LingeringQueries},
     query::totals::Totals,
     run_queue::RunQueue,
     steady_clock::SteadyClock,
-    stream::Stream,
+    stream::{RecentBudget, Stream},
 };
 
 /// The state that all threads of a runtime share.
@@ -46,6 +47,8 @@ pub struct Shared {
     pub(crate) next_number: AtomicU64,
     pub(crate) id_secret: RandomState,
     pub(crate) pending: ByteBudget,
+    /// The samples of the newest events; none if there are to be none.
+    pub(crate) recent: Option<Arc<RecentBudget>>,
     pub(crate) totals: Totals,
     /// The plan of all queries that have no groups to cut.
     pub(crate) uncut: Arc<SlicePlan>,
@@ -59,6 +62,8 @@ pub struct Shared {
     pub(crate) line: RunQueue,
     /// Detached queries that ended.
     pub(crate) expiring: OrderedMutex<ExpiringQueries, level::Queries>,
+    /// Queries that outlive their reader for a while.
+    pub(crate) lingering: OrderedMutex<LingeringQueries>,
     /// The interned plans that standing queries share.
     pub(crate) plan_interner: OrderedMutex<PlanInterner>,
     /// The durable state, if there is any; set before callers get the runtime.
@@ -103,6 +108,7 @@ impl Shared {
         let steady = Arc::new(SteadyClock::new(clock));
         let shared = Shared {
             pending: ByteBudget::new(config.pending_bytes_max),
+            recent: (config.recent_bytes_max > 0).then(|| RecentBudget::new(config.recent_bytes_max)),
             config,
             clock: Arc::<SteadyClock>::clone(&steady),
             steady,
@@ -121,6 +127,7 @@ impl Shared {
             stopped: OnceCell::new(),
             line: RunQueue::default(),
             expiring: OrderedMutex::default(),
+            lingering: OrderedMutex::default(),
             plan_interner: OrderedMutex::default(),
             durable: OnceLock::new(),
         };
@@ -214,7 +221,10 @@ impl Shared {
                 limit: self.config.streams_max as u64,
             });
         }
-        let new = || Arc::new(Stream::new(name.clone(), self.config.shards));
+        let new = || {
+            let stream = Stream::new(name.clone(), self.config.shards);
+            Arc::new(stream.with_recent(self.recent.as_ref()))
+        };
         Ok(Arc::clone(streams.entry(name.clone()).or_insert_with(new)))
     }
 
@@ -272,7 +282,8 @@ impl Shared {
             received: handle.meta.received,
             ends: handle.ends(),
             finished: None,
-            detached: handle.is_detached.load(Ordering::Acquire),
+            detached: handle.is_detached.load(Ordering::Acquire)
+                && handle.linger_ms.load(Ordering::Acquire) == FOR_GOOD,
             durable: handle.following.is_some(),
             fleeting: handle.fleeting.get().map(|fleeting| fleeting.why(&handle.stream, &self.config)),
             attached: handle.mailbox.is_attached(),

@@ -96,6 +96,26 @@ pub struct StreamStatus {
     pub sample: Option<f64>,
 }
 
+/// The newest events of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RecentEvents {
+    /// A sample, oldest first: every event of a slow stream, about fifty a second of a fast one.
+    pub events: Vec<RecentEvent>,
+    /// The number of events that arrived since the first of them, itself counted; 0 where there is none.
+    pub arrived: u64,
+}
+
+/// An event of a sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecentEvent {
+    /// The time of its arrival.
+    pub arrival: Millis,
+    /// Its offset in the stream.
+    pub offset: u64,
+    /// Its JSON text, as it arrived.
+    pub event: Arc<[u8]>,
+}
+
 /// Stages of a shard's work, in order.
 pub const STAGES: [&str; 4] = ["decode", "match", "operate", "deliver"];
 
@@ -151,8 +171,10 @@ pub struct Metrics {
     pub subscriber_bytes: u64,
     /// Bytes that queries hold, and the most that they may.
     pub state_bytes: (u64, u64),
-    /// Bytes of the matcher's index.
-    pub index_bytes: u64,
+    /// Bytes of the samples of the streams' newest events, and the most that there may be.
+    pub recent_bytes: (u64, u64),
+    /// Bytes of the matcher's index; none where they were not asked for.
+    pub index_bytes: Option<u64>,
     /// The engine's time less the machine's clock.
     pub clock_offset_seconds: f64,
 }

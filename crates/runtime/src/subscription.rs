@@ -5,6 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use crate::{
     Emit, EndReason, QueryId, QueryMeta,
     query::handle::QueryHandle,
+    query::linger::FOR_GOOD,
     shared::Shared,
     subscriber_queue::{QueuedEmit, Reader},
 };
@@ -48,6 +49,21 @@ impl Subscription {
         waiting.into_emit(&self.handle.meta, &self.handle.stream)
     }
 
+    /// Makes the query outlive this reader, and each later one, by so many milliseconds at most; `engine.linger_ms_max` limits
+    /// them. Meanwhile it can be attached to as a detached query can. Returns the time that holds. A query that was submitted
+    /// as detached stays so, and this returns none.
+    pub fn linger(&self, ms: u64) -> Option<u64> {
+        let is_detached = self.handle.is_detached.load(Ordering::Acquire);
+        if is_detached && self.handle.linger_ms.load(Ordering::Acquire) == FOR_GOOD {
+            return None;
+        }
+        let ms = ms.min(self.shared.config.linger_ms_max);
+        self.handle.mailbox.retain_read();
+        self.handle.linger_ms.store(ms, Ordering::Release);
+        self.handle.is_detached.store(true, Ordering::Release);
+        Some(ms)
+    }
+
     /// Detaches the query from this reader, though it was not submitted as detached.
     pub fn detach(self) -> QueryId {
         self.handle.mailbox.retain_read();
@@ -63,6 +79,8 @@ impl Drop for Subscription {
         if self.handle.is_detached.load(Ordering::Acquire) {
             if is_newest && self.handle.mailbox.is_done_with() {
                 self.shared.forget(id);
+            } else if is_newest {
+                self.shared.begin_lingering(&self.handle);
             }
         } else {
             self.handle.mailbox.clear(&self.shared.totals.subscriber_bytes);

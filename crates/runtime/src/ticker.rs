@@ -92,6 +92,7 @@ impl TickerLoop {
                 stream.forget_replaced();
                 start_rebuild(stream, stream.was_quiet(), indexer);
             }
+            shared.end_lingering(now);
             shared.forget_expired(now);
             shared.forget_empty_streams();
         }

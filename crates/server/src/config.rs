@@ -48,10 +48,20 @@ pub struct ServerConfig {
     /// Milliseconds after which an idle stream of server-sent events gets a comment, so that proxies keep it open.
     /// Default: 15 000.
     pub keep_alive_ms: u64,
+    /// Connections of `/v1/ws` at once. Default: 1000.
+    pub ws_connections_max: usize,
+    /// Subscriptions of one such connection at once. Default: 64.
+    pub ws_subscriptions_max: usize,
+    /// The page at `/`. Default: on.
+    pub console_mode: ConsoleMode,
+    /// Origins of pages that may show the console in a frame. Default: none.
+    pub console_frame_ancestors: Vec<String>,
     /// Milliseconds that running requests and queries get to finish on shutdown. Default: 10 000.
     pub shutdown_grace_ms: u64,
     /// Streams that have their own numbers in the metrics: the busiest; the others are told as one. Default: 100.
     pub metrics_streams_max: usize,
+    /// Milliseconds over which the metrics of each second are remembered; 0: they are not. Default: 900 000.
+    pub metrics_history_ms: u64,
     /// Prepared queries that are kept, in memory. Default: 1000.
     pub prepared_max: usize,
     /// The longest text of statements for `/v1/sql`, in bytes. Default: 1 MiB.
@@ -65,6 +75,18 @@ pub struct ServerConfig {
     pub otlp: Option<OtlpConfig>,
     /// Bullet's web API.
     pub bullet: BulletConfig,
+}
+
+/// The console, the page at `/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ConsoleMode {
+    /// It is served.
+    #[default]
+    On,
+    /// It is served, and sends nothing that changes anything. This is a help for its users and no protection.
+    ReadOnly,
+    /// `/` is a text.
+    Off,
 }
 
 /// Addresses and limits of the syslog input. It knows neither encryption nor senders' names: listen where only senders
@@ -170,8 +192,13 @@ impl Default for ServerConfig {
             event_depth_max: 128,
             connection_buffer_bytes: 512 << 10,
             keep_alive_ms: 15_000,
+            console_mode: ConsoleMode::On,
+            console_frame_ancestors: Vec::new(),
+            ws_connections_max: 1_000,
+            ws_subscriptions_max: 64,
             shutdown_grace_ms: 10_000,
             metrics_streams_max: 100,
+            metrics_history_ms: 900_000,
             prepared_max: 1_000,
             sql_text_bytes_max: 1 << 20,
             postgres_listen: None,

@@ -27,6 +27,7 @@ mod bullet;
 mod changes;
 #[cfg(feature = "history")]
 mod cluster;
+mod console;
 #[cfg(feature = "history")]
 mod endpoints;
 mod ingest;
@@ -37,6 +38,7 @@ mod pending_connections;
 mod postgres;
 mod queries;
 mod received;
+mod recent;
 mod results;
 #[cfg(feature = "history")]
 mod search;
@@ -46,11 +48,13 @@ mod status;
 mod syslog;
 #[cfg(feature = "history")]
 mod views;
+mod ws;
 
 mod openapi;
 mod prefix;
 mod prepared;
 
+mod about;
 mod accept;
 mod parameters;
 mod problem;
@@ -59,6 +63,7 @@ pub mod wire;
 
 mod http_stats;
 mod metrics;
+mod metrics_history;
 mod otlp;
 mod process;
 mod prometheus;
@@ -67,7 +72,7 @@ mod prometheus;
 pub use bullet::pubsub::PubSub;
 pub use inputs::CsvEvents;
 
-pub use config::{BulletConfig, OtlpConfig, ServerConfig, SyslogConfig};
+pub use config::{BulletConfig, ConsoleMode, OtlpConfig, ServerConfig, SyslogConfig};
 pub use engine::{Engine, EngineError, WITHOUT_HISTORY, is_shutting_down};
 pub use prefix::is_prefix;
 pub use server::{Server, ServerError};

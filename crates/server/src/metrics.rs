@@ -4,6 +4,7 @@
 
 #[cfg(feature = "history")]
 pub(crate) mod history;
+pub(crate) mod recorder;
 
 use std::{
     collections::BTreeSet,
@@ -231,19 +232,26 @@ fn query_families(table: &mut Table, engine: &Metrics) {
     table.family(
         Kind::Gauge,
         "swiftwater_memory_bytes",
-        "Bytes of memory: events that wait for a shard, emits that wait for subscribers, groups, rows and windows of queries, the index of query conditions.",
-        vec![
+        "Bytes of memory: events that wait for a shard, emits that wait for subscribers, groups, rows and windows of queries, samples of newest events, the index of query conditions.",
+        [
             owned("pending", engine.pending_bytes.0),
             owned("subscribers", engine.subscriber_bytes),
             owned("state", engine.state_bytes.0),
-            owned("index", engine.index_bytes),
-        ],
+            owned("recent", engine.recent_bytes.0),
+        ]
+        .into_iter()
+        .chain(engine.index_bytes.map(|bytes| owned("index", bytes)))
+        .collect(),
     );
     table.family(
         Kind::Gauge,
         "swiftwater_memory_bytes_max",
         "Limit of these bytes, for the owners that have one.",
-        vec![owned("pending", engine.pending_bytes.1), owned("state", engine.state_bytes.1)],
+        vec![
+            owned("pending", engine.pending_bytes.1),
+            owned("state", engine.state_bytes.1),
+            owned("recent", engine.recent_bytes.1),
+        ],
     );
 }
 

@@ -47,7 +47,12 @@ impl Parameters {
 
     /// The number of objects to list, from 1 to `most`, which is the default.
     pub(crate) fn limit(&self, most: usize) -> Result<usize, Problem> {
-        let Some(text) = self.get("limit") else { return Ok(most) };
+        self.limit_or(most, most)
+    }
+
+    /// The number of objects to list, from 1 to `most`, or what is usual.
+    pub(crate) fn limit_or(&self, usual: usize, most: usize) -> Result<usize, Problem> {
+        let Some(text) = self.get("limit") else { return Ok(usual) };
         text.parse().ok().filter(|limit| (1..=most).contains(limit)).ok_or_else(|| {
             bad(format!("parameter `limit` is a number from 1 to {most}, not `{}`", cut(text)))
         })

@@ -43,8 +43,10 @@ const PLAIN_TEXT_BYTES: usize = 4 << 10;
 
 pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let parameters = Parameters::parse(parts.uri.query(), &["detach", "dialect", "on_missing", "times"])?;
+    let parameters =
+        Parameters::parse(parts.uri.query(), &["detach", "dialect", "linger_ms", "on_missing", "times"])?;
     let detach = parameters.flag("detach")?;
+    let linger_ms = linger_ms(&parameters, detach)?;
     let times = parameters.flag("times")?;
     let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
     let ask = requested_query(&shared, &parts.headers, body, dialect).await?;
@@ -88,7 +90,20 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     options.one_answer = form == Form::Json;
     shared.engine.ask_cluster(text, &mut options).await?;
     let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
+    if linger_ms > 0 {
+        subscription.linger(linger_ms);
+    }
     results::response(subscription, form, shared.config.keep_alive_ms).await
+}
+
+/// Milliseconds for which a query outlives its reader.
+fn linger_ms(parameters: &Parameters, detach: bool) -> Result<u64, Problem> {
+    let Some(text) = parameters.get("linger_ms") else { return Ok(0) };
+    if detach {
+        return Err(bad("`linger_ms` and `detach` exclude each other")
+            .hint("A detached query outlives its reader for good."));
+    }
+    text.parse().map_err(|_| bad(format!("`linger_ms` is `{}`, which is no whole number", cut(text))))
 }
 
 /// True if windows of a query over a cluster wait for partitions that are missing.
@@ -145,7 +160,7 @@ async fn requested_query(
     Ok(ask)
 }
 
-fn check_length(shared: &Shared, text: &str) -> Result<(), Problem> {
+pub(crate) fn check_length(shared: &Shared, text: &str) -> Result<(), Problem> {
     let (bytes, most) = (text.len(), shared.engine.config().query_text_bytes_max);
     if bytes > most {
         let detail = format!("the query is {bytes} bytes long, limit is {most}");
@@ -218,18 +233,7 @@ async fn submit_by_get(
 }
 
 fn list(shared: &Shared, parameters: &Parameters) -> Result<Response, Problem> {
-    let sort = match parameters.get("sort") {
-        None | Some("oldest") => QuerySort::Oldest,
-        Some("newest") => QuerySort::Newest,
-        Some("cpu") => QuerySort::Cpu,
-        Some("state") => QuerySort::State,
-        Some("matches") => QuerySort::Matches,
-        Some("out") => QuerySort::Out,
-        Some(other) => {
-            return Err(bad(format!("`{}` is not an order of queries", cut(other)))
-                .hint("Write sort=oldest, newest, cpu, state, matches or out."));
-        }
-    };
+    let sort = sort_of(parameters.get("sort"))?;
     let limit = parameters.limit(LISTED_MAX)?;
     let after = match parameters.get("after") {
         None => None,
@@ -244,22 +248,45 @@ fn list(shared: &Shared, parameters: &Parameters) -> Result<Response, Problem> {
     let prefix = parameters.get("prefix").unwrap_or_default().to_owned();
     let list = QueryList { prefix, sort, limit, after };
     Ok(heavy(usize::MAX, || {
-        let QueryPage { queries, next } = shared.engine.list_queries(&Principal::anonymous(), &list);
-        // Written one by one: as values all of them would be many times as large.
-        let mut text = String::from("{\"queries\":[");
-        for (place, query) in queries.iter().enumerate() {
-            if place > 0 {
-                text.push(',');
-            }
-            text.push_str(&query_json(query).to_string());
-        }
-        text.push(']');
-        if let Some(next) = next {
-            text.push_str(&format!(",\"next\":\"{next}\""));
-        }
-        text.push_str("}\n");
+        let mut text = list_text(shared, &list);
+        text.push('\n');
         (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], text).into_response()
     }))
+}
+
+/// The order of a list of queries; the oldest come first where none is stated.
+pub(crate) fn sort_of(name: Option<&str>) -> Result<QuerySort, Problem> {
+    Ok(match name {
+        None | Some("oldest") => QuerySort::Oldest,
+        Some("newest") => QuerySort::Newest,
+        Some("cpu") => QuerySort::Cpu,
+        Some("state") => QuerySort::State,
+        Some("matches") => QuerySort::Matches,
+        Some("out") => QuerySort::Out,
+        Some(other) => {
+            return Err(bad(format!("`{}` is not an order of queries", cut(other)))
+                .hint("Write sort=oldest, newest, cpu, state, matches or out."));
+        }
+    })
+}
+
+/// A list of queries as a JSON object.
+pub(crate) fn list_text(shared: &Shared, list: &QueryList) -> String {
+    let QueryPage { queries, next } = shared.engine.list_queries(&Principal::anonymous(), list);
+    // Written one by one: as values all of them would be many times as large.
+    let mut text = String::from("{\"queries\":[");
+    for (place, query) in queries.iter().enumerate() {
+        if place > 0 {
+            text.push(',');
+        }
+        text.push_str(&query_json(query).to_string());
+    }
+    text.push(']');
+    if let Some(next) = next {
+        text.push_str(&format!(",\"next\":\"{next}\""));
+    }
+    text.push('}');
+    text
 }
 
 pub(crate) async fn query(
@@ -315,7 +342,7 @@ pub(crate) async fn results(
 }
 
 /// The result of a call for a query. If this server has no such query, and another node of the cluster serves it, the error names that.
-async fn or_elsewhere<T>(
+pub(crate) async fn or_elsewhere<T>(
     shared: &Shared,
     id: &QueryId,
     returned: Result<T, impl Into<Problem>>,

@@ -167,7 +167,7 @@ pub(crate) fn is_json(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-fn literals(values: Vec<Value>) -> Result<Vec<Literal>, Problem> {
+pub(crate) fn literals(values: Vec<Value>) -> Result<Vec<Literal>, Problem> {
     if values.len() > PARAMETERS_MAX {
         let detail = format!("the query has {} parameters, limit is {PARAMETERS_MAX}", values.len());
         return Err(Problem::bad_request(detail));

@@ -18,21 +18,22 @@ use swiftwater_engine::EndpointRoute;
 use tower_service::Service as _;
 use tracing::Level;
 
-#[cfg(feature = "history")]
-use crate::{backups, changes, cluster, endpoints, search, sql, views};
 use crate::{
-    bullet, ingest, inputs, openapi,
+    about, bullet, console, ingest, inputs, metrics_history, openapi,
     prefix::{place_under, prefix},
     prepared,
     problem::{NodeAddress, Problem},
     queries,
     received::{self, Received},
+    recent,
     server::{Connection, Shared},
-    status,
+    status, ws,
 };
+#[cfg(feature = "history")]
+use crate::{backups, changes, cluster, endpoints, search, sql, views};
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 35] = [
+const ROUTES: [&str; 41] = [
     "/",
     "/healthz",
     "/readyz",
@@ -48,6 +49,8 @@ const ROUTES: [&str; 35] = [
     "/v1/cluster",
     "/v1/cluster/drain",
     "/v1/cluster/queries",
+    "/v1/console/{build}/{file}",
+    "/v1/metrics/history",
     "/v1/openapi.json",
     "/v1/prepared",
     "/v1/prepared/{id}",
@@ -58,8 +61,11 @@ const ROUTES: [&str; 35] = [
     "/v1/search",
     "/v1/searches",
     "/v1/searches/{id}",
+    "/v1/server",
     "/v1/sql",
     "/v1/sql/{id}",
+    "/v1/streams/{stream}/paths",
+    "/v1/streams/{stream}/recent",
     "/v1/streams/{stream}/search",
     "/v1/streams/{stream}/search/fields",
     "/v1/streams/{stream}/search/index",
@@ -68,6 +74,7 @@ const ROUTES: [&str; 35] = [
     "/v1/views/{view}/changes",
     "/v1/views/{view}/keys",
     "/v1/views/{view}/keys/{*key}",
+    "/v1/ws",
 ];
 /// All routes there are.
 pub(crate) fn routes() -> impl Iterator<Item = &'static str> {
@@ -86,6 +93,9 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/streams", get(status::streams))
         .route("/v1/streams/{stream}", get(status::stream))
         .route("/v1/streams/{stream}/events", post(ingest::ingest))
+        .route("/v1/streams/{stream}/paths", get(recent::paths))
+        .route("/v1/streams/{stream}/recent", get(recent::events))
+        .route("/v1/metrics/history", get(metrics_history::show))
         .route("/v1/queries", post(queries::submit).get(queries::list_or_ask))
         .route("/v1/queries/validate", post(queries::validate))
         .route("/v1/queries/{id}", get(queries::query).delete(queries::end))
@@ -93,6 +103,9 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/prepared", post(prepared::prepare).get(prepared::list))
         .route("/v1/prepared/{id}", get(prepared::show).delete(prepared::forget))
         .merge(history_routes())
+        .route("/v1/console/{build}/{file}", get(console::file))
+        .route("/v1/server", get(about::about))
+        .route("/v1/ws", get(ws::connect))
         .route("/v1/openapi.json", get(openapi::contract))
         .merge(inputs::routes())
         .merge(bullet::routes())
@@ -248,7 +261,7 @@ fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
 }
 
 fn speaks_websocket(route: Option<&str>) -> bool {
-    route.is_some_and(|route| bullet::ROUTES.contains(&route))
+    route.is_some_and(|route| route == "/v1/ws" || bullet::ROUTES.contains(&route))
 }
 
 fn not_spoken() -> Response {

@@ -20,6 +20,7 @@ use axum::{Router, http::StatusCode, response::IntoResponse};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
+use swiftwater_event::StreamName;
 use swiftwater_runtime::StreamStatus;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
@@ -36,7 +37,8 @@ use crate::{
     head_timer::HeadTimer,
     http_stats::HttpStats,
     inputs::PARQUET_FILES_MAX,
-    metrics::{self, Family, ShownStreams},
+    metrics::{self, Family, ShownStreams, recorder::Recorder},
+    metrics_history,
     otlp::{OtlpSettingError, Pusher},
     postgres,
     prepared::PreparedQueries,
@@ -129,7 +131,11 @@ pub(crate) struct Shared {
     pub(crate) unfinished: Arc<Budget>,
     /// The places for Parquet files that are held.
     pub(crate) parquet_places: Semaphore,
+    /// The places of connections of `/v1/ws`.
+    pub(crate) ws_places: Arc<Semaphore>,
     pub(crate) start_micros: i64,
+    /// The metrics of the last minutes.
+    pub(crate) recorder: Recorder,
     phase: watch::Sender<Phase>,
     shown: ShownStreams,
 }
@@ -187,6 +193,29 @@ impl Shared {
             process::read(),
             (&self.shown, most),
             start,
+            durable,
+        )
+    }
+
+    /// The numbers of this moment that are cheap to have, with those of these streams alone.
+    pub(crate) fn sampled_families(&self, streams: &[StreamName]) -> Vec<Family> {
+        #[cfg(feature = "history")]
+        let durable = |table: &mut metrics::Table, shown: &[StreamStatus]| {
+            let (history, searches) = (self.engine.history_metrics_of(streams), self.engine.search_metrics());
+            metrics::history::families(table, (history.as_ref(), searches.as_ref()), &[], shown);
+            if let Some(counts) = self.sql.access.as_ref().and_then(|access| access.sql.distribution()) {
+                metrics::history::distribution_families(table, counts);
+            }
+        };
+        #[cfg(not(feature = "history"))]
+        let durable = |_: &mut metrics::Table, _: &[StreamStatus]| ();
+        metrics::families(
+            self.engine.metrics_of(streams),
+            (&self.stats, self.unfinished.used()),
+            &self.syslog,
+            process::read(),
+            (&ShownStreams::default(), streams.len()),
+            self.start_micros,
             durable,
         )
     }
@@ -259,7 +288,9 @@ impl Server {
             syslog: SyslogStats::default(),
             unfinished: Arc::new(Budget::new(config.unfinished_bytes_max)),
             parquet_places: Semaphore::new(PARQUET_FILES_MAX),
+            ws_places: Arc::new(Semaphore::new(config.ws_connections_max.min(Semaphore::MAX_PERMITS))),
             start_micros: engine.clock().now_micros(),
+            recorder: Recorder::new(config.metrics_history_ms),
             phase: watch::Sender::new(Phase::Running),
             shown: ShownStreams::default(),
             engine,
@@ -330,6 +361,7 @@ impl Server {
             serve_tasks(listener, &shared, alive.clone());
         }
         syslog.serve(&shared, &alive);
+        metrics_history::serve(&shared, &alive);
         #[cfg(feature = "history")]
         if let Some(pubsub) = pubsub {
             tracing::info!(

@@ -14,6 +14,8 @@ use swiftwater_runtime::Principal;
 use crate::{
     accept::prefers,
     body::heavy,
+    config::ConsoleMode,
+    console,
     inputs::greeting,
     parameters::Parameters,
     problem::Problem,
@@ -111,13 +113,17 @@ Ask a query:   curl -N http://HOST/v1/queries -d 'SELECT * FROM STREAM(clicks, M
 /readyz        whether the server accepts events and queries
 ";
 
-pub(crate) async fn index(headers: HeaderMap) -> Response {
+pub(crate) async fn index(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     if let Some(greeting) = greeting(&headers) {
         return greeting;
     }
+    let wants_page = prefers(&headers, "text/html", "text/plain");
+    if wants_page && shared.config.console_mode != ConsoleMode::Off {
+        return console::page(&shared, &headers);
+    }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost:8080");
     let text = ABOUT.replace("HOST", host);
-    if !prefers(&headers, "text/html", "text/plain") {
+    if !wants_page {
         return ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response();
     }
     let mut page = text.replace('&', "&amp;").replace('<', "&lt;");

@@ -103,7 +103,7 @@ fn all_faults_are_told_at_once_with_their_places() {
          `250ms`, `5s` or `1h 30min`; allowed: 1ms to 1s",
         "swiftwater.toml:3: `engine.shards` = 5000: out of range; allowed: 0 to 1024",
         "swiftwater.toml:4: unknown setting `engine.tick`; did you mean `engine.tick_ms`?",
-        "swiftwater.toml:6: unknown section or setting `enigne`; sections are [server], [otlp], [log], [engine], \
+        "swiftwater.toml:6: unknown section or setting `enigne`; sections are [server], [otlp], [log], [console], [engine], \
          [data], [store], [sql], [search], [views], [joins], [sinks], [endpoints], [jobs], [bullet], [pubsub], [cluster], [syslog]",
         "swiftwater.toml:10: `log.format` = \"xml\": not an allowed word; allowed: \"text\" or \"json\"",
         "environment SWIFTWATER_ENGINE__SHARD: unknown setting `SWIFTWATER_ENGINE__SHARD`; did you mean \

@@ -242,20 +242,30 @@ impl History {
 
     /// The metrics of log and tables.
     pub(crate) fn metrics(&self) -> HistoryMetrics {
-        let usage = self.log.usage();
         let tables = self.all_stored();
+        HistoryMetrics {
+            tables: tables.iter().map(|stored| stored.metrics()).collect(),
+            jobs: self.job_status(),
+            sinks: self.sink_statuses(),
+            topics: self.topic_metrics(),
+            ..self.metrics_of(&[])
+        }
+    }
+
+    /// The metrics without jobs, sinks and topics, and with the tables of these streams alone.
+    pub(crate) fn metrics_of(&self, streams: &[StreamName]) -> HistoryMetrics {
+        let usage = self.log.usage();
+        let tables = streams.iter().filter_map(|name| self.stored(name));
         HistoryMetrics {
             log_bytes: self.log.horizons().synced.0,
             log_queued_bytes: usage.queued_bytes,
             log_file_bytes: usage.file_bytes,
             log_syncs: usage.groups,
             log_sync_nanos: usage.sync_nanos,
-            tables: tables.iter().map(|stored| stored.metrics()).collect(),
+            tables: tables.map(|stored| stored.metrics()).collect(),
             views: self.views_metrics(),
             joins: self.joins_metrics(),
-            jobs: self.job_status(),
-            sinks: self.sink_statuses(),
-            topics: self.topic_metrics(),
+            ..HistoryMetrics::default()
         }
     }
 

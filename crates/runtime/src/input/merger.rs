@@ -3,7 +3,11 @@
 use std::{
     collections::BTreeMap,
     ops::ControlFlow,
-    sync::{Arc, OnceLock, atomic::AtomicBool, mpsc},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64},
+        mpsc,
+    },
 };
 
 use swiftwater_event::{Clock, Millis};
@@ -21,6 +25,7 @@ use crate::{
     query::active::{EmitContext, Running},
     query::handle::QueryHandle,
     query::id::QueryId,
+    query::linger::FOR_GOOD,
     query::totals::Totals,
     subscriber_queue::SubscriberQueue,
 };
@@ -73,6 +78,7 @@ impl<'m> Merger<'m> {
             dialect: query.dialect(),
             ends_at: Millis::MAX,
             is_detached: AtomicBool::new(false),
+            linger_ms: AtomicU64::new(FOR_GOOD),
             is_killed: AtomicBool::new(false),
             mailbox: SubscriberQueue::default(),
             following: None,

@@ -14,6 +14,7 @@ use crate::{
     panic_guard::guarded,
     query::active::{EmitContext, Running},
     query::handle::QueryHandle,
+    query::linger::FOR_GOOD,
     shared::{Shared, TickerRequest},
     stream::{Stream, Turn},
     subscriber_queue::{OptionalMeta, QueuedEmit},
@@ -241,6 +242,31 @@ impl Shared {
         streams.retain(|_, stream| {
             Arc::strong_count(stream) > 1 || stream.exists() || !stream.merge.lock().running.is_empty()
         });
+    }
+
+    /// Begins the time of a query whose reader has left, if it has one. A query that has ended and has no time is forgotten.
+    pub(crate) fn begin_lingering(&self, handle: &QueryHandle) {
+        let ms = handle.linger_ms.load(Ordering::Acquire);
+        if ms == 0 && self.forget(&handle.meta.id) {
+            return;
+        }
+        if ms != FOR_GOOD {
+            let end = self.clock.now().saturating_add_unsigned(ms);
+            self.lingering.lock().insert(handle.meta.id, end);
+        }
+    }
+
+    /// Ends and forgets the queries whose time is over.
+    pub(crate) fn end_lingering(&self, now: Millis) {
+        let over = self.lingering.lock().take_over(now);
+        for id in over {
+            let handle = self.queries.read().get(&id).cloned();
+            // A reader that has attached meanwhile begins its time anew when it leaves.
+            if handle.is_some_and(|handle| !handle.mailbox.is_attached()) {
+                self.end(&id, EndReason::Client);
+                self.forget(&id);
+            }
+        }
     }
 
     pub(crate) fn forget_expired(&self, now: Millis) {

@@ -1,6 +1,9 @@
 //! The handle of a query: its identity, its subscriber queue and its flags, which every thread reads without a lock.
 
-use std::sync::{Arc, OnceLock, atomic::AtomicBool};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, AtomicU64},
+};
 
 use swiftwater_event::{Millis, StreamName};
 use swiftwater_lang::Dialect;
@@ -24,6 +27,8 @@ pub struct QueryHandle {
     /// End of its duration; the last of all times if it has none. There is one for each of very many queries.
     pub(crate) ends_at: Millis,
     pub(crate) is_detached: AtomicBool,
+    /// Milliseconds for which it outlives its reader, if it is detached.
+    pub(crate) linger_ms: AtomicU64,
     /// It was killed, and its last results are there for who asks for them by its id.
     pub(crate) is_killed: AtomicBool,
     pub(crate) mailbox: SubscriberQueue,

@@ -6,6 +6,7 @@ pub(crate) mod fan_out;
 pub(crate) mod finish;
 pub(crate) mod handle;
 pub(crate) mod id;
+pub(crate) mod linger;
 pub(crate) mod listing;
 pub(crate) mod options;
 pub(crate) mod resume_point;

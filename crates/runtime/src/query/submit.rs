@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use swiftwater_event::{Millis, Path, StreamName, Type};
@@ -14,6 +14,7 @@ use crate::{
     operator::Operator,
     query::active::Running,
     query::handle::QueryHandle,
+    query::linger::FOR_GOOD,
     query::resume_point::ResumePoints,
     shared::Shared,
     stream::{Stream, Turn},
@@ -166,6 +167,7 @@ impl Shared {
             dialect: query.dialect(),
             ends_at: ends.unwrap_or(Millis::MAX),
             is_detached: AtomicBool::new(is_detached),
+            linger_ms: AtomicU64::new(FOR_GOOD),
             is_killed: AtomicBool::new(false),
             mailbox,
             following: None,

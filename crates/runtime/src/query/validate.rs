@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use swiftwater_event::StreamName;
-use swiftwater_lang::plan::{Explain, Window};
+use swiftwater_lang::{
+    ColumnRole,
+    plan::{Explain, Window},
+};
 
 use crate::{Principal, Runtime, RuntimeError, SubmitOptions, runtime::compile};
 
@@ -14,6 +17,8 @@ pub struct QueryFacts {
     pub stream: StreamName,
     /// Names of its columns in order, where they are known before the events are (not for `*`).
     pub columns: Option<Arc<[Box<str>]>>,
+    /// The roles of those columns.
+    pub roles: Option<Vec<ColumnRole>>,
     /// True if it answers by windows.
     pub has_window: bool,
     /// The part of the plan that an EXPLAIN asks for; none if the answer is asked for.
@@ -61,6 +66,7 @@ impl Runtime {
         Ok(QueryFacts {
             stream,
             columns: query.column_names(),
+            roles: query.plan.column_roles(),
             has_window: query.plan.window != Window::None,
             explain,
             duration_ms: [stated, most].into_iter().flatten().min(),

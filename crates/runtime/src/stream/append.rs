@@ -8,7 +8,7 @@ use std::{convert::Infallible, sync::atomic::Ordering};
 use swiftwater_event::{EventBatch, EventMeta, Millis, Offset};
 
 use super::Stream;
-use crate::AppendOptions;
+use crate::{AppendOptions, RecentEvent};
 
 impl Stream {
     /// Appends events; returns the offset after them, and true if the stream must be put in the queue of those
@@ -29,6 +29,8 @@ impl Stream {
         store: impl FnOnce(u64, Millis) -> Result<(bool, T), E>,
     ) -> Result<(u64, T, bool), E> {
         self.fields.sample(&batch, now_micros.div_euclid(1000));
+        let recent = self.recent.as_ref().filter(|recent| recent.is_due(now_micros));
+        let to_copy = recent.map(|recent| (recent, batch.clone()));
         let mut intake = self.intake.lock();
         let first = Offset(intake.next_offset);
         // Arrival never goes back, even where the machine's clock does.
@@ -49,7 +51,29 @@ impl Stream {
             read_micros: now_micros,
             first,
         }));
-        Ok((intake.next_offset, stored, !std::mem::replace(&mut intake.is_queued, true)))
+        let (next, is_new_in_line) = (intake.next_offset, !std::mem::replace(&mut intake.is_queued, true));
+        drop(intake);
+        if let Some((recent, batch)) = to_copy {
+            recent.keep(&batch, (first.0, arrival), now_micros);
+        }
+        Ok((next, stored, is_new_in_line))
+    }
+
+    /// The sample of its newest events, oldest first, and the number of events that arrived since the first of them,
+    /// itself counted.
+    pub(crate) fn recent(&self) -> (Vec<RecentEvent>, u64) {
+        let events = self.recent.as_ref().map_or_else(Vec::new, |recent| recent.events());
+        let next = self.intake.lock().next_offset;
+        let arrived = events.first().map_or(0, |oldest| next.saturating_sub(oldest.offset));
+        (events, arrived)
+    }
+
+    /// Forgets the sample of its newest events.
+    pub fn forget_recent(&self) {
+        if let Some(recent) = &self.recent {
+            let next = self.intake.lock().next_offset;
+            recent.forget(next);
+        }
     }
 
     /// Appends events that have their offsets and arrivals; returns true if the stream must be put in the queue of

@@ -12,13 +12,14 @@ mod append;
 mod batching;
 mod index;
 mod intake;
+mod recent;
 mod seen_fields;
 mod status;
 mod timers;
 
 use std::{
     sync::{
-        Condvar,
+        Arc, Condvar,
         atomic::{AtomicBool, AtomicI64, AtomicU64},
     },
     time::Duration,
@@ -32,6 +33,7 @@ pub(crate) use self::seen_fields::SeenFields;
 pub(crate) use self::{
     batching::{NextWork, Work},
     index::Turn,
+    recent::{RecentBudget, StreamSample},
 };
 use self::{intake::Intake, status::Rates};
 use crate::lock_order::{OrderedMutex, level};
@@ -65,6 +67,8 @@ pub struct Stream {
     pub is_again: AtomicBool,
     /// The fields seen in its events.
     pub(crate) fields: SeenFields,
+    /// A sample of its newest events; none if there are to be no samples.
+    recent: Option<Arc<StreamSample>>,
     /// [`Stream::idle_due`] as computed after so many batches.
     idle_due: OrderedMutex<Option<(u64, Option<Millis>)>, level::IdleDue>,
     /// Its events are matched elsewhere.
@@ -104,9 +108,15 @@ impl Stream {
             clock_samples: ClockSamples::default(),
             is_again: AtomicBool::new(false),
             fields: SeenFields::default(),
+            recent: None,
             idle_due: OrderedMutex::default(),
             remote: None,
         }
+    }
+
+    /// The same stream with a sample of its newest events.
+    pub(crate) fn with_recent(self, budget: Option<&Arc<RecentBudget>>) -> Stream {
+        Stream { recent: budget.map(RecentBudget::sample), ..self }
     }
 
     /// The number of queries that stand on it.

@@ -25,6 +25,12 @@ impl Stream {
         self.intake.lock().has_events
     }
 
+    /// The number of its events; none if nobody but those who ask about it knows it.
+    pub(crate) fn event_count(&self) -> Option<u64> {
+        let intake = self.intake.lock();
+        (intake.has_events || self.is_stored.load(Ordering::Relaxed)).then_some(intake.next_offset)
+    }
+
     /// The share of its events that its sources send on, where they sample.
     pub fn sample(&self) -> Option<f64> {
         self.intake.lock().sample

@@ -8,7 +8,7 @@
 //!           "window": {"kind": "tumbling", "number": 3, "start": "…", "end": "…", "emitted": "…"},
 //!           "stream": {"name": "flights", "position": 123456, "lag_ms": 2},
 //!           "counts": {"seen": 9000, "matched": 42, "mistyped": 0, "late": 0, "dropped": 0, "expression_errors": 0},
-//!           (with `ahead` after `late` where there are any)
+//!           (with `ahead` after `late` where there are any, and `thinned` at the end over `/v1/ws` if a client wants fewer records)
 //!           "sketch": {"error_bounds": {}}, "warnings": []}}
 //! ```
 //!
@@ -35,11 +35,16 @@ pub use time::{parse_time, time_text, write_time};
 
 /// Adds an emit as one line, without the line's end.
 pub fn write_emit(emit: &Emit, out: &mut Vec<u8>) {
+    write_thinned_emit(emit, None, out);
+}
+
+/// Does the same as [`write_emit`]. `thinned`: the records of the query that this reader was spared so far, if it may be.
+pub(crate) fn write_thinned_emit(emit: &Emit, thinned: Option<u64>, out: &mut Vec<u8>) {
     out.reserve(emit.records.text.len() + 512);
     out.extend_from_slice(b"{\"records\":[");
     write_records(&emit.records, out);
     out.extend_from_slice(b"],\"meta\":");
-    write_meta(&emit.meta, out);
+    write_meta_with(&emit.meta, thinned, out);
     out.push(b'}');
 }
 
@@ -56,6 +61,10 @@ pub fn write_records(records: &Records, out: &mut Vec<u8>) {
 
 /// Adds an emit's `meta` object.
 pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
+    write_meta_with(meta, None, out);
+}
+
+fn write_meta_with(meta: &EmitMeta, thinned: Option<u64>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"query\":{");
     write_query(&meta.query, out);
     out.extend_from_slice(b",\"finished\":");
@@ -104,7 +113,11 @@ pub fn write_meta(meta: &EmitMeta, out: &mut Vec<u8>) {
         append_fmt(out, format_args!(",\"ahead\":{}", counts.ahead));
     }
     let (dropped, errors) = (counts.dropped, counts.expression_errors);
-    append_fmt(out, format_args!(",\"dropped\":{dropped},\"expression_errors\":{errors}}}"));
+    append_fmt(out, format_args!(",\"dropped\":{dropped},\"expression_errors\":{errors}"));
+    if let Some(thinned) = thinned {
+        append_fmt(out, format_args!(",\"thinned\":{thinned}"));
+    }
+    out.push(b'}');
     out.extend_from_slice(b",\"sketch\":");
     sketch::write_sketches(meta, out);
     out.extend_from_slice(b",\"warnings\":[");

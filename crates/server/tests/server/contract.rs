@@ -56,6 +56,11 @@ pub(crate) fn check_head(
     media_type.ends_with("json").then(|| &form["schema"])
 }
 
+/// Checks a value against a schema of the contract, by its name.
+pub(crate) fn check_named(value: &Value, name: &str) -> Result<(), String> {
+    check_value(value, CONTRACT.pointer(&format!("/components/schemas/{name}")).unwrap())
+}
+
 /// Checks a value against a schema, of the kinds that the contract uses.
 pub(crate) fn check_value(value: &Value, schema: &'static Value) -> Result<(), String> {
     let schema = resolved(schema);

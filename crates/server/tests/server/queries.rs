@@ -304,7 +304,7 @@ async fn places_begin_with_the_prefix_of_the_proxy() {
 async fn protocol_that_is_not_spoken_is_refused() {
     let server = Running::start().await;
     let upgrade = |protocol| [("connection", "upgrade"), ("upgrade", protocol)];
-    let refused = server.send("GET", "/v1/ws", &upgrade("websocket"), "").await;
+    let refused = server.send("GET", "/v1/nothing", &upgrade("websocket"), "").await;
     assert_eq!(refused.field("upgrade"), "HTTP/1.1");
     refused.problem(StatusCode::UPGRADE_REQUIRED, "upgrade-not-spoken").await;
     // An offer that a server may pass over, as Java's client makes it.

@@ -47,6 +47,13 @@ pub(super) fn keys() -> Vec<Key> {
             "Size up to which small batches are joined before a shard processes them."
         ),
         number!(
+            "engine.recent_bytes_max",
+            Kind::Bytes(0, TIB),
+            engine.recent_bytes_max,
+            "Maximum bytes of the samples of newest events that `/v1/streams/{stream}/recent` shows, over all streams. 0: no \
+             samples."
+        ),
+        number!(
             "engine.tick_ms",
             Kind::Millis(1, SECOND),
             engine.tick_ms,
@@ -215,6 +222,12 @@ pub(super) fn keys() -> Vec<Key> {
             Kind::Millis(0, 365 * DAY),
             engine.detached_kept_ms,
             "Time for which the results of an ended detached query can be fetched."
+        ),
+        number!(
+            "engine.linger_ms_max",
+            Kind::Millis(0, DAY),
+            engine.linger_ms_max,
+            "Maximum time for which a query may outlive its reader (`linger_ms`)."
         ),
         number!(
             "engine.detached_durable_max",

@@ -214,6 +214,7 @@ macro_rules! list {
 pub(crate) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
     let sections = [
         server::keys(),
+        console::keys(),
         engine::keys(),
         data::keys(),
         bullet::keys(),
@@ -232,6 +233,7 @@ pub(crate) use cluster::roles_of;
 mod bullet;
 #[cfg(feature = "history")]
 mod cluster;
+mod console;
 mod data;
 mod engine;
 #[cfg(feature = "history")]

@@ -106,7 +106,19 @@ pub(super) fn keys() -> Vec<Key> {
             Kind::Millis(100, HOUR),
             server.keep_alive_ms,
             "Time after which an idle stream of server-sent events gets a comment, so that proxies do not \
-             close it."
+             close it. Connections of /v1/ws get a ping so often."
+        ),
+        number!(
+            "server.ws_connections_max",
+            Kind::Count(0, 1_000_000),
+            server.ws_connections_max,
+            "Maximum number of connections of /v1/ws. Further ones get 429."
+        ),
+        number!(
+            "server.ws_subscriptions_max",
+            Kind::Count(1, 10_000),
+            server.ws_subscriptions_max,
+            "Maximum number of subscriptions of one connection of /v1/ws."
         ),
         number!(
             "server.shutdown_grace_ms",
@@ -121,6 +133,12 @@ pub(super) fn keys() -> Vec<Key> {
             server.metrics_streams_max,
             "Number of streams that have their own series in the metrics: the busiest ones. The others are \
              summed as one."
+        ),
+        number!(
+            "server.metrics_history_ms",
+            Kind::Millis(0, HOUR),
+            server.metrics_history_ms,
+            "Time over which the server remembers its metrics for `/v1/metrics/history`, one value a second. 0: none."
         ),
         number!(
             "server.prepared_max",

@@ -112,7 +112,9 @@ impl LoggedAsWritten for DropStream<'_> {
         let dropped = match shared.find_stream(name) {
             Some(stream) => {
                 stream.is_stored.store(false, Ordering::Relaxed);
-                stream.between_appends(forget)
+                let dropped = stream.between_appends(forget);
+                stream.forget_recent();
+                dropped
             }
             None => forget(),
         };

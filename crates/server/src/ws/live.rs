@@ -1,0 +1,167 @@
+//! Live queries over a connection: new ones, and those that are taken up again.
+
+use serde_json::{Value, json};
+use swiftwater_lang::Dialect;
+use swiftwater_runtime::{
+    ColumnRole, Emit, EndReason, Principal, QueryId, QueryMeta, Records, SubmitOptions, Subscription,
+};
+
+use super::{Gone, Task, frame::QueryFrame, thinning::Thinning};
+use crate::{
+    body::heavy,
+    problem::Problem,
+    queries::{check_length, heaviness, or_elsewhere},
+    query_request::{QueryRequest, Source},
+    wire,
+};
+
+/// Submits a query, and sends its emits.
+pub(super) async fn query(task: Task, ask: QueryFrame) {
+    let thinned = ask.records_per_second_max;
+    let submitted = submit(&task, ask).await;
+    run(task, submitted, thinned).await;
+}
+
+/// Takes up a query that goes on without a reader.
+pub(super) async fn attach(task: Task, query: QueryId, after: Option<u64>) {
+    let (shared, principal) = (&task.shared, Principal::anonymous());
+    let subscription = match after {
+        None => shared.engine.attach(&principal, &query),
+        Some(number) => shared.engine.attach_after(&principal, &query, number),
+    };
+    let subscription = or_elsewhere(shared, &query, subscription).await;
+    let submitted = subscription.map(|subscription| {
+        let dialect = match shared.engine.query(&principal, &query).map(|status| status.dialect) {
+            Ok("bullet") => Dialect::Bullet,
+            _ => Dialect::Native,
+        };
+        let options = SubmitOptions { dialect, ..SubmitOptions::default() };
+        // Values of parameters are not known any more: such a text has the columns' names alone.
+        let facts = shared.engine.check(&principal, &subscription.query().text, &options);
+        (subscription, facts.ok().and_then(|facts| facts.roles))
+    });
+    run(task, submitted, None).await;
+}
+
+type Submitted = (Subscription, Option<Vec<ColumnRole>>);
+
+async fn submit(task: &Task, ask: QueryFrame) -> Result<Submitted, Problem> {
+    let (shared, principal) = (&task.shared, Principal::anonymous());
+    let source = match ask.text.trim_start().starts_with('{') {
+        true => Source::Json(ask.text),
+        false => Source::Bql(ask.text),
+    };
+    let request = QueryRequest { source, dialect: ask.dialect, parameters: ask.parameters };
+    let text = request.text();
+    check_length(shared, text)?;
+    let mut options = request.options();
+    shared.engine.pin_joined(text, &options).await?;
+    let facts = heavy(heaviness(text), || shared.engine.check(&principal, text, &options))?;
+    if facts.explain.is_some() {
+        return Err(Problem::bad_request("EXPLAIN has one answer").hint("Send it to POST /v1/queries."));
+    }
+    shared.engine.ask_cluster(text, &mut options).await?;
+    let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
+    if ask.linger_ms > 0 {
+        subscription.linger(ask.linger_ms);
+    }
+    Ok((subscription, facts.roles))
+}
+
+async fn run(task: Task, submitted: Result<Submitted, Problem>, thinned: Option<u64>) {
+    let (subscription, roles) = match submitted {
+        Ok(submitted) => submitted,
+        Err(problem) => return task.failed(&problem).await,
+    };
+    let started = started(subscription.query(), roles.as_deref());
+    if task.send("started", None, &started.to_string()).await.is_err() {
+        return;
+    }
+    let now = task.shared.engine.clock().monotonic_nanos();
+    let thinning = thinned.map(|most| Thinning::new(most, now));
+    if let Ok(reason) = emits(&task, subscription, thinning).await {
+        task.ended(reason).await;
+    }
+}
+
+/// Sends emits until there are no more; returns the reason.
+async fn emits(
+    task: &Task,
+    mut subscription: Subscription,
+    mut thinning: Option<Thinning>,
+) -> Result<&'static str, Gone> {
+    // Where the query ends for another reader, this one gets no last emit.
+    let (mut reason, mut is_ending) = ("replaced", false);
+    loop {
+        // A client that ends a query gets what is left, whether it has credit or not.
+        let emit = tokio::select! {
+            biased;
+            () = task.control.end.notified(), if !is_ending => {
+                is_ending = true;
+                let id = subscription.query().id;
+                // It lingers no more: it is forgotten when this reader leaves.
+                subscription.linger(0);
+                let ended = heavy(usize::MAX, || {
+                    task.shared.engine.end_query(&Principal::anonymous(), &id, EndReason::Client)
+                });
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a query that was to end has ended already");
+                }
+                continue;
+            }
+            emit = next(task, &mut subscription, is_ending) => emit,
+        };
+        let Some(emit) = emit else { return Ok(reason) };
+        if let Some(finished) = &emit.meta.finished {
+            reason = wire::reason_name(&finished.reason);
+        }
+        let number = emit.meta.number;
+        let data = written(task, emit, thinning.as_mut());
+        task.send("emit", Some(number), &data).await?;
+    }
+}
+
+async fn next(task: &Task, subscription: &mut Subscription, is_ending: bool) -> Option<Emit> {
+    if !is_ending {
+        task.control.credit.available().await;
+    }
+    subscription.next().await
+}
+
+/// An emit as it is over HTTP. Of single matches as many are left out as the client wants.
+fn written(task: &Task, mut emit: Emit, thinning: Option<&mut Thinning>) -> String {
+    let is_of_matches = emit.meta.window.is_none() && emit.meta.finished.is_none();
+    let thinned = thinning.map(|thinning| {
+        if is_of_matches {
+            let now = task.shared.engine.clock().monotonic_nanos();
+            let (text, count) = thinning.taken(&emit.records.text, emit.records.count, now);
+            emit.records = Records { text: text.into(), count };
+        }
+        thinning.left_out
+    });
+    let mut out = Vec::new();
+    wire::write_thinned_emit(&emit, thinned, &mut out);
+    String::from_utf8(out).expect("records and metadata are written as UTF-8")
+}
+
+fn started(query: &QueryMeta, roles: Option<&[ColumnRole]>) -> Value {
+    let columns = query.columns.as_ref().map(|names| {
+        let columns = names.iter().enumerate().map(|(place, name)| {
+            let mut column = json!({"name": name});
+            if let Some(role) = roles.and_then(|roles| roles.get(place)) {
+                column["role"] = role.name().into();
+                if let ColumnRole::Measure(Some(aggregate)) = role {
+                    column["aggregate"] = (*aggregate).into();
+                }
+            }
+            column
+        });
+        columns.collect::<Vec<_>>()
+    });
+    json!({
+        "query": query.id.to_string(),
+        "text": &*query.text,
+        "received": wire::time_text(query.received),
+        "columns": columns,
+    })
+}
