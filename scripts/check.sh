@@ -77,6 +77,22 @@ if ! command -v node >/dev/null 2>&1 || ! command -v npm >/dev/null 2>&1; then
 elif ! npm ci --prefix tests/stomp --no-audit --no-fund >/dev/null 2>&1; then
     skip "STOMP clients from npm" "npm ci --prefix tests/stomp failed: the registry cannot be reached"
 fi
+# The page at `/` (console/): what is committed is what its sources give, and it works in a browser.
+if ! command -v node >/dev/null 2>&1 || ! command -v npm >/dev/null 2>&1; then
+    skip "console" "there is no node"
+elif ! npm ci --prefix console --ignore-scripts --no-audit --no-fund >/dev/null 2>&1; then
+    skip "console" "npm ci --prefix console failed: the registry cannot be reached"
+else
+    check "console: sources and bytes" npm --prefix console run --silent check
+    check "console: modules" npm --prefix console test --silent
+    if command -v chromium >/dev/null 2>&1; then
+        check "console: in a browser" npm --prefix console run --silent test:browser
+        check "console: of a server" npm --prefix console run --silent test:server -- \
+            "$(cd "$target" && pwd)/debug/swiftwater" "$(cd "$target" && pwd)/live-only/swiftwater"
+    else
+        skip "console: in a browser" "Debian has it in the package chromium"
+    fi
+fi
 # Other readers of Delta Lake and an S3 server, for crates/store/tests/store/others.rs; clients of a server, for
 # crates/server/tests/server/clients.rs.
 python="$target/python"
