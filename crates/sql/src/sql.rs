@@ -96,6 +96,8 @@ pub struct DistributionReading {
     pub tasks: u64,
     /// Statements of other nodes of which tasks run here at present.
     pub statements_served: u64,
+    /// Bytes of rows that came from tasks of other nodes, as they are in memory.
+    pub received_bytes: u64,
 }
 
 /// A run of statements, as others see it.

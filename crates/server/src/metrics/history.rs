@@ -88,6 +88,8 @@ pub(crate) fn distribution_families(table: &mut Table, counts: DistributionReadi
     table.counter("swiftwater_sql_fallbacks_total", run_here, counts.run_here);
     let tasks = "Tasks of other nodes' SQL statements that were begun here.";
     table.counter("swiftwater_sql_tasks_total", tasks, counts.tasks);
+    let received = "Bytes of rows that came from tasks of other nodes, as they are in memory.";
+    table.counter("swiftwater_sql_received_bytes_total", received, counts.received_bytes);
     let served = "SQL statements of other nodes of which tasks run here.";
     table.gauge("swiftwater_sql_statements_served", served, counts.statements_served);
 }

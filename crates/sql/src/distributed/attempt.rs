@@ -271,7 +271,7 @@ fn stoppable_stage(node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
 }
 
 /// Bytes of a batch's rows. Its buffers may have those of other batches, too.
-fn row_bytes(batch: &RecordBatch) -> usize {
+pub(super) fn row_bytes(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(0));
     columns.fold(0, usize::saturating_add)
 }

@@ -1,7 +1,7 @@
 //! The channels to workers: the library's, which send plans as [`PlanCodec`] writes them, under the headers of the statement.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use tokio::runtime::Handle;
 use tonic::transport::Endpoint;
 use url::Url;
 
+use super::attempt::row_bytes;
 use super::codec::PlanCodec;
 use super::headers::WorkerHeaders;
 use super::statements::TaskNumber;
@@ -45,6 +46,8 @@ pub(super) struct Connections {
     /// The thread that reads and writes them: one that computes would not answer those who ask whether this node is there.
     thread: Handle,
     nodes: Mutex<HashMap<Url, BoxCloneSyncChannel>>,
+    /// Bytes of rows that came from tasks of other nodes, as they are in memory.
+    received: Arc<AtomicU64>,
 }
 
 /// Runs the tasks of connections on their thread.
@@ -58,7 +61,12 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for OnThrea
 
 impl Connections {
     pub(super) fn new(thread: Handle) -> Connections {
-        Connections { thread, nodes: Mutex::default() }
+        Connections { thread, nodes: Mutex::default(), received: Arc::default() }
+    }
+
+    /// Bytes of rows that came from tasks of other nodes since the start.
+    pub(super) fn received_bytes(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
     }
 
     /// The connection to a node, which is made when it is first used, and again when it was lost.
@@ -102,6 +110,7 @@ struct Channel {
     codec: Arc<PlanCodec>,
     headers: WorkerHeaders,
     progress: Option<Arc<Progress>>,
+    received: Arc<AtomicU64>,
 }
 
 #[async_trait]
@@ -114,6 +123,7 @@ impl ChannelResolver for Channels {
             codec: Arc::clone(&self.codec),
             headers: self.headers.clone(),
             progress: self.progress.clone(),
+            received: Arc::clone(&self.connections.received),
         }))
     }
 }
@@ -193,7 +203,15 @@ impl WorkerChannel for Channel {
                 ProducerHead::RepartitionExec { partitioning: MaybeEncoded::Encoded(bytes) };
         }
         let headers = Channel::with_ours(headers, &self.headers);
-        self.inner.execute_task(headers, request, metrics, context).await
+        let rows = self.inner.execute_task(headers, request, metrics, context).await?;
+        let counted = rows.into_iter().map(|rows| {
+            let received = Arc::clone(&self.received);
+            let rows = rows.inspect_ok(move |batch| {
+                received.fetch_add(row_bytes(batch) as u64, Ordering::Relaxed);
+            });
+            rows.boxed()
+        });
+        Ok(counted.collect())
     }
 
     async fn get_worker_info(&mut self, request: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {

@@ -220,6 +220,7 @@ impl Distribution {
             run_here: self.counts.run_here.load(Ordering::Relaxed),
             tasks: self.counts.tasks.load(Ordering::Relaxed),
             statements_served: self.tasks.running(),
+            received_bytes: self.connections.received_bytes(),
         }
     }
 
