@@ -191,9 +191,19 @@ fn check(proxy: &Proxy) {
         "-H",
         "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
     ];
-    let output = proxy.curl(&upgrade, "/live/api/bullet/queries/ws-query/websocket").output().unwrap();
-    let head = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    for path in ["/live/api/bullet/queries/ws-query/websocket", "/live/v1/ws"] {
+        let output = proxy.curl(&upgrade, path).output().unwrap();
+        let head = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(head.starts_with("HTTP/1.1 101 "), "{path}: {head}");
+    }
+
+    // The console names its files by addresses relative to the page, which the prefix is before.
+    let page = proxy.ask(&["-H", "accept: text/html"], "/live/");
+    let (before, _) = page.split_once("/app.js\"").unwrap_or_else(|| panic!("{page}"));
+    let base = before.rsplit_once('"').unwrap().1;
+    assert!(base.starts_with("v1/console/"), "{base}");
+    let script = proxy.ask(&["--compressed"], &format!("/live/{base}/app.js"));
+    assert!(script.len() > 50_000, "{} bytes", script.len());
 }
 
 #[test]
