@@ -1,6 +1,9 @@
 //! The reading end of a standing query.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use crate::{
     Emit, EndReason, QueryId, QueryMeta,
@@ -49,24 +52,31 @@ impl Subscription {
         waiting.into_emit(&self.handle.meta, &self.handle.stream)
     }
 
-    /// Makes the query outlive this reader, and each later one, by so many milliseconds at most; `engine.linger_ms_max` limits
-    /// them. Meanwhile it can be attached to as a detached query can. Returns the time that holds. A query that was submitted
-    /// as detached stays so, and this returns none.
-    pub fn linger(&self, ms: u64) -> Option<u64> {
-        let is_detached = self.handle.is_detached.load(Ordering::Acquire);
-        if is_detached && self.handle.linger_ms.load(Ordering::Acquire) == FOR_GOOD {
-            return None;
+    /// Ends the query, if this is its newest reader; what is left can still be read. A query that outlives its readers for a
+    /// stated time is forgotten once this reader leaves. It sees the events appended before, as [`crate::Runtime::end_query`]
+    /// says.
+    pub fn end(&self, reason: EndReason) {
+        if !self.handle.mailbox.is_newest(self.reader) {
+            return;
         }
-        let ms = ms.min(self.shared.config.linger_ms_max);
-        self.handle.mailbox.retain_read();
-        self.handle.linger_ms.store(ms, Ordering::Release);
-        self.handle.is_detached.store(true, Ordering::Release);
-        Some(ms)
+        if self.handle.linger_ms.load(Ordering::Acquire) != FOR_GOOD {
+            self.handle.linger_ms.store(0, Ordering::Release);
+        }
+        if let Some(stream) = self.shared.stream_of(&self.handle) {
+            stream.wait_for_appended(Duration::from_millis(self.shared.config.query_end_wait_ms));
+        }
+        self.shared.end(&self.handle.meta.id, reason);
+    }
+
+    /// True if a newer reader has taken over.
+    pub fn is_replaced(&self) -> bool {
+        !self.handle.mailbox.is_newest(self.reader)
     }
 
     /// Detaches the query from this reader, though it was not submitted as detached.
     pub fn detach(self) -> QueryId {
         self.handle.mailbox.retain_read();
+        self.handle.linger_ms.store(FOR_GOOD, Ordering::Release);
         self.handle.is_detached.store(true, Ordering::Release);
         self.handle.meta.id
     }
@@ -77,9 +87,15 @@ impl Drop for Subscription {
         let is_newest = self.handle.mailbox.release(self.reader);
         let id = &self.handle.meta.id;
         if self.handle.is_detached.load(Ordering::Acquire) {
-            if is_newest && self.handle.mailbox.is_done_with() {
+            if !is_newest {
+                return;
+            }
+            if self.handle.mailbox.is_done_with() {
                 self.shared.forget(id);
-            } else if is_newest {
+            } else if !self.shared.queries.read().contains_key(id) {
+                // It was forgotten while it was read: nobody asks for its emits again.
+                self.handle.mailbox.clear(&self.shared.totals.subscriber_bytes);
+            } else {
                 self.shared.begin_lingering(&self.handle);
             }
         } else {

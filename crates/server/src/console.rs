@@ -67,7 +67,7 @@ impl Console {
             let file = File {
                 media_type: media_type(&name),
                 gzip: gzip(&plain),
-                etag: HeaderValue::from_str(&format!("\"{build}-{name}\""))
+                etag: HeaderValue::from_str(&format!("W/\"{build}-{name}\""))
                     .unwrap_or(HeaderValue::from_static("\"\"")),
                 plain,
             };
@@ -186,12 +186,20 @@ fn not_found(detail: impl Into<String>) -> Problem {
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let fields = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok());
-    let mut codings = fields.flat_map(|field| field.split(','));
-    codings.any(|coding| {
+    let codings = fields.flat_map(|field| field.split(','));
+    // What is said of gzip counts before what is said of all others.
+    let (mut of_gzip, mut of_others) = (None, None);
+    for coding in codings {
         let mut parts = coding.split(';').map(str::trim);
-        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip") || name == "*");
-        is_gzip && !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
-    })
+        let name = parts.next().unwrap_or_default();
+        let is_wanted = !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+        match name {
+            "*" => of_others = Some(is_wanted),
+            _ if name.eq_ignore_ascii_case("gzip") => of_gzip = Some(is_wanted),
+            _ => {}
+        }
+    }
+    of_gzip.or(of_others).unwrap_or(false)
 }
 
 fn media_type(name: &str) -> &'static str {
@@ -247,6 +255,7 @@ mod tests {
         check("br, GZIP;q=0.5", true);
         check("*", true);
         check("gzip;q=0", false);
+        check("gzip;q=0, *", false);
         check("br", false);
         assert!(!accepts_gzip(&HeaderMap::new()));
     }

@@ -94,7 +94,11 @@ impl Guard {
             return Ok(AdmittedRequest::default());
         }
         let by_name = self.origins.contains(&lower);
-        if by_name || self.origins.iter().any(|allowed| allowed == "*") {
+        // A browser sends its cookies with a WebSocket, and lets every page read the frames: those of a proxy in front would be
+        // at every page's service.
+        let lends_credentials = headers.contains_key(header::UPGRADE)
+            && (headers.contains_key(header::COOKIE) || headers.contains_key(header::AUTHORIZATION));
+        if by_name || !lends_credentials && self.origins.iter().any(|allowed| allowed == "*") {
             return Ok(AdmittedRequest { cross_origin: headers.get(header::ORIGIN).cloned(), by_name });
         }
         Err(forbidden(format!("pages of `{}` may not use this server", cut(origin)))
@@ -298,6 +302,20 @@ mod tests {
             |mode| [("host", "localhost"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", mode)];
         assert_eq!(status(&local, &fields("no-cors")), 403);
         assert_eq!(status(&local, &fields("navigate")), 200);
+    }
+
+    #[test]
+    fn a_websocket_lends_credentials_to_named_origins_alone() {
+        let fields = |more: &[(&'static str, &'static str)]| {
+            let base = [("host", "localhost"), ("origin", "https://a.example"), ("upgrade", "websocket")];
+            [&base[..], more].concat()
+        };
+        let all = guard("127.0.0.1", &[], &["*"]);
+        assert_eq!(status(&all, &fields(&[])), 200);
+        assert_eq!(status(&all, &fields(&[("cookie", "session=1")])), 403);
+        assert_eq!(status(&all, &fields(&[("authorization", "Basic eA==")])), 403);
+        let named = guard("127.0.0.1", &[], &["https://a.example"]);
+        assert_eq!(status(&named, &fields(&[("cookie", "session=1")])), 200);
     }
 
     #[test]

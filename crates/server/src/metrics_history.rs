@@ -1,6 +1,6 @@
 //! Samples the metrics once a second, and shows those of the last minutes.
 //!
-//! The sample has what is cheap: nothing that grows with the number of streams, queries or other objects is read each second.
+//! The sample has what is cheap: nothing that grows with the number of streams or queries is read each second.
 //! Of streams, the busiest [`STREAMS_MAX`] are sampled; they are chosen once a minute, or each second while there are few.
 
 use std::{
@@ -18,7 +18,7 @@ use axum::{
 };
 use serde_json::{Map, Value};
 use swiftwater_event::{Millis, StreamName};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::{
     body::heavy,
@@ -36,6 +36,9 @@ use crate::{
 pub(crate) const STREAMS_MAX: usize = 200;
 /// The busiest streams are chosen once in so many samples.
 const CHOICE_SAMPLES: u32 = 60;
+
+/// The answers that are made at once.
+static READERS: Semaphore = Semaphore::const_new(1);
 
 /// Starts to sample, if the metrics are remembered; ends with the server.
 pub(crate) fn serve(shared: &Arc<Shared>, alive: &mpsc::Sender<()>) {
@@ -115,8 +118,11 @@ pub(crate) async fn show(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<
                 || names.as_ref().is_some_and(|names| names.contains(&name))
         }
     };
+    // Held until the text is there: it may be large, and is made of as much memory again.
+    let turn = READERS.acquire().await;
     let text =
         heavy(usize::MAX, || history_json(shared.engine.clock().now(), &shared.recorder.read(is_wanted)));
+    drop(turn);
     Ok((StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 

@@ -54,7 +54,7 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
 
     let principal = Principal::anonymous();
     let waits = waits_for_missing(&parameters)?;
-    let mut options = SubmitOptions { detach, times, waits, ..ask.options() };
+    let mut options = SubmitOptions { detach, linger_ms, times, waits, ..ask.options() };
     shared.engine.pin_joined(text, &options).await?;
     if text.to_ascii_lowercase().contains("explain") {
         let plan = match heavy(heaviness(text), || shared.engine.check(&principal, text, &options))?.explain {
@@ -90,9 +90,6 @@ pub(crate) async fn submit(State(shared): State<Arc<Shared>>, request: Request) 
     options.one_answer = form == Form::Json;
     shared.engine.ask_cluster(text, &mut options).await?;
     let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
-    if linger_ms > 0 {
-        subscription.linger(linger_ms);
-    }
     results::response(subscription, form, shared.config.keep_alive_ms).await
 }
 

@@ -152,6 +152,7 @@ impl Shared {
             }
         } else {
             self.queries.write().remove(&handle.meta.id);
+            self.lingering.lock().remove(&handle.meta.id);
             self.record_forgotten(handle);
         }
     }
@@ -211,6 +212,7 @@ impl Shared {
             kept.until.remove(&(until, *id));
             kept.killed.remove(id);
         }
+        self.lingering.lock().remove(id);
         if let Some(handle) = self.queries.write().remove(id) {
             handle.mailbox.clear(&self.totals.subscriber_bytes);
             self.record_forgotten(&handle);
@@ -246,24 +248,27 @@ impl Shared {
 
     /// Begins the time of a query whose reader has left, if it has one. A query that has ended and has no time is forgotten.
     pub(crate) fn begin_lingering(&self, handle: &QueryHandle) {
-        let ms = handle.linger_ms.load(Ordering::Acquire);
-        if ms == 0 && self.forget(&handle.meta.id) {
+        let (id, ms) = (handle.meta.id, handle.linger_ms.load(Ordering::Acquire));
+        if ms == FOR_GOOD || ms == 0 && self.forget(&id) {
             return;
         }
-        if ms != FOR_GOOD {
-            let end = self.clock.now().saturating_add_unsigned(ms);
-            self.lingering.lock().insert(handle.meta.id, end);
+        let end = self.clock.now().saturating_add_unsigned(ms);
+        self.lingering.lock().insert(id, end);
+        // It may have been forgotten since its reader looked.
+        if !self.queries.read().contains_key(&id) {
+            self.lingering.lock().remove(&id);
         }
     }
 
     /// Ends and forgets the queries whose time is over.
     pub(crate) fn end_lingering(&self, now: Millis) {
-        let over = self.lingering.lock().take_over(now);
-        for id in over {
+        loop {
+            let Some(id) = self.lingering.lock().take_over(now) else { return };
             let handle = self.queries.read().get(&id).cloned();
             // A reader that has attached meanwhile begins its time anew when it leaves.
             if handle.is_some_and(|handle| !handle.mailbox.is_attached()) {
-                self.end(&id, EndReason::Client);
+                // `guarded` logs the fault.
+                let _ = guarded("a query could not be ended", || self.end(&id, EndReason::Client));
                 self.forget(&id);
             }
         }

@@ -26,19 +26,16 @@ impl LingeringQueries {
         self.by_end.insert((end, id));
     }
 
-    fn remove(&mut self, id: &QueryId) {
+    pub(crate) fn remove(&mut self, id: &QueryId) {
         if let Some(end) = self.ends.remove(id) {
             self.by_end.remove(&(end, *id));
         }
     }
 
-    /// Removes the queries whose time is over.
-    pub(crate) fn take_over(&mut self, now: Millis) -> Vec<QueryId> {
-        let over: Vec<QueryId> =
-            self.by_end.iter().take_while(|(end, _)| *end <= now).map(|(_, id)| *id).collect();
-        for id in &over {
-            self.remove(id);
-        }
-        over
+    /// Removes a query whose time is over, the first to be.
+    pub(crate) fn take_over(&mut self, now: Millis) -> Option<QueryId> {
+        let (_, id) = self.by_end.first().copied().filter(|(end, _)| *end <= now)?;
+        self.remove(&id);
+        Some(id)
     }
 }

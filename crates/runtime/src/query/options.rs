@@ -21,6 +21,9 @@ pub struct SubmitOptions {
     pub one_answer: bool,
     /// It outlives its asker.
     pub detach: bool,
+    /// Milliseconds for which it outlives each of its readers, at most `engine.linger_ms_max`; 0: it does not. A query that
+    /// outlives its asker for good has no such time.
+    pub linger_ms: u64,
     /// Each record tells when its event was sent, read, matched and answered (under `_times`).
     pub times: bool,
     /// Declared types of the stream's fields.

@@ -110,7 +110,11 @@ impl Shared {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let given = options.remote.as_ref().map(|remote| remote.id);
         let id = given.unwrap_or_else(|| QueryId::new(wanted.received, number, &self.id_secret));
-        let handle = self.handle_of(wanted, &stream.name, (id, number), options.detach);
+        let linger_ms = match options.detach {
+            true => FOR_GOOD,
+            false => options.linger_ms.min(self.config.linger_ms_max),
+        };
+        let handle = self.handle_of(wanted, &stream.name, (id, number), linger_ms);
         let remote = stream.coverage().map(|_| Arc::clone(stream));
         let handle = QueryHandle { remote, ..handle };
         let reader = handle.mailbox.attach(None, &self.totals.subscriber_bytes);
@@ -134,7 +138,7 @@ impl Shared {
         // And one for its operator: others get theirs before it begins.
         let number = self.next_number.fetch_add(2, Ordering::Relaxed);
         let id = id.unwrap_or_else(|| QueryId::new(wanted.received, number, &self.id_secret));
-        let handle = self.handle_of(wanted, stream, (id, number), true);
+        let handle = self.handle_of(wanted, stream, (id, number), FOR_GOOD);
         handle.mailbox.resume(following.numbering, crate::query::resume_point::frontier(&following.from));
         QueryHandle { following: Some(Box::new(following)), ..handle }
     }
@@ -144,8 +148,9 @@ impl Shared {
         wanted: &WantedQuery,
         stream: &StreamName,
         (id, number): (QueryId, u64),
-        is_detached: bool,
+        linger_ms: u64,
     ) -> QueryHandle {
+        let is_detached = linger_ms > 0;
         let WantedQuery { query, text, printed, received, ends, .. } = wanted;
         let meta = Arc::new(QueryMeta {
             id,
@@ -167,7 +172,7 @@ impl Shared {
             dialect: query.dialect(),
             ends_at: ends.unwrap_or(Millis::MAX),
             is_detached: AtomicBool::new(is_detached),
-            linger_ms: AtomicU64::new(FOR_GOOD),
+            linger_ms: AtomicU64::new(linger_ms),
             is_killed: AtomicBool::new(false),
             mailbox,
             following: None,

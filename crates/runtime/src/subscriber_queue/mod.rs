@@ -252,6 +252,11 @@ impl SubscriberQueue {
         self.lock().is_attached
     }
 
+    /// True if no newer reader has taken over.
+    pub(crate) fn is_newest(&self, reader: Reader) -> bool {
+        self.lock().reader == reader
+    }
+
     /// Retains read emits from now on, until newer ones need the room.
     pub(crate) fn retain_read(&self) {
         self.lock().keeps = true;

@@ -54,7 +54,7 @@ pub(super) struct ClientFrame {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Op {
     Query(QueryFrame),
-    Attach { query: QueryId, after: Option<u64>, credit: u64 },
+    Attach(AttachFrame),
     Status(StatusFrame),
     Credit(u64),
     End,
@@ -69,6 +69,16 @@ pub(super) struct QueryFrame {
     pub(super) parameters: Vec<Literal>,
     /// Milliseconds for which it outlives the connection.
     pub(super) linger_ms: u64,
+    pub(super) records_per_second_max: Option<u64>,
+    pub(super) credit: u64,
+}
+
+/// A query that goes on without a reader.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct AttachFrame {
+    pub(super) query: QueryId,
+    /// The number of the last emit that was read.
+    pub(super) after: Option<u64>,
     pub(super) records_per_second_max: Option<u64>,
     pub(super) credit: u64,
 }
@@ -142,7 +152,12 @@ impl Members {
                 let query = query
                     .parse()
                     .map_err(|error| Problem::bad_request(format!("`{}`: {error}", cut(&query))))?;
-                Op::Attach { query, after: self.number("after")?, credit: self.credit()? }
+                Op::Attach(AttachFrame {
+                    query,
+                    after: self.number("after")?,
+                    records_per_second_max: self.number("records_per_second_max")?,
+                    credit: self.credit()?,
+                })
             }
             "status" => Op::Status(self.status()?),
             "credit" => Op::Credit(

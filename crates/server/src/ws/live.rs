@@ -3,10 +3,14 @@
 use serde_json::{Value, json};
 use swiftwater_lang::Dialect;
 use swiftwater_runtime::{
-    ColumnRole, Emit, EndReason, Principal, QueryId, QueryMeta, Records, SubmitOptions, Subscription,
+    ColumnRole, Emit, EndReason, Principal, QueryMeta, Records, SubmitOptions, Subscription,
 };
 
-use super::{Gone, Task, frame::QueryFrame, thinning::Thinning};
+use super::{
+    Gone, Task,
+    frame::{AttachFrame, QueryFrame},
+    thinning::Thinning,
+};
 use crate::{
     body::heavy,
     problem::Problem,
@@ -23,7 +27,8 @@ pub(super) async fn query(task: Task, ask: QueryFrame) {
 }
 
 /// Takes up a query that goes on without a reader.
-pub(super) async fn attach(task: Task, query: QueryId, after: Option<u64>) {
+pub(super) async fn attach(task: Task, ask: AttachFrame) {
+    let AttachFrame { query, after, records_per_second_max: thinned, .. } = ask;
     let (shared, principal) = (&task.shared, Principal::anonymous());
     let subscription = match after {
         None => shared.engine.attach(&principal, &query),
@@ -40,7 +45,7 @@ pub(super) async fn attach(task: Task, query: QueryId, after: Option<u64>) {
         let facts = shared.engine.check(&principal, &subscription.query().text, &options);
         (subscription, facts.ok().and_then(|facts| facts.roles))
     });
-    run(task, submitted, None).await;
+    run(task, submitted, thinned).await;
 }
 
 type Submitted = (Subscription, Option<Vec<ColumnRole>>);
@@ -54,7 +59,7 @@ async fn submit(task: &Task, ask: QueryFrame) -> Result<Submitted, Problem> {
     let request = QueryRequest { source, dialect: ask.dialect, parameters: ask.parameters };
     let text = request.text();
     check_length(shared, text)?;
-    let mut options = request.options();
+    let mut options = SubmitOptions { linger_ms: ask.linger_ms, ..request.options() };
     shared.engine.pin_joined(text, &options).await?;
     let facts = heavy(heaviness(text), || shared.engine.check(&principal, text, &options))?;
     if facts.explain.is_some() {
@@ -62,9 +67,6 @@ async fn submit(task: &Task, ask: QueryFrame) -> Result<Submitted, Problem> {
     }
     shared.engine.ask_cluster(text, &mut options).await?;
     let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
-    if ask.linger_ms > 0 {
-        subscription.linger(ask.linger_ms);
-    }
     Ok((subscription, facts.roles))
 }
 
@@ -90,34 +92,35 @@ async fn emits(
     mut subscription: Subscription,
     mut thinning: Option<Thinning>,
 ) -> Result<&'static str, Gone> {
-    // Where the query ends for another reader, this one gets no last emit.
-    let (mut reason, mut is_ending) = ("replaced", false);
+    let (mut reason, mut is_ending) = (None, false);
     loop {
         // A client that ends a query gets what is left, whether it has credit or not.
         let emit = tokio::select! {
             biased;
             () = task.control.end.notified(), if !is_ending => {
                 is_ending = true;
-                let id = subscription.query().id;
-                // It lingers no more: it is forgotten when this reader leaves.
-                subscription.linger(0);
-                let ended = heavy(usize::MAX, || {
-                    task.shared.engine.end_query(&Principal::anonymous(), &id, EndReason::Client)
-                });
-                if let Err(error) = ended {
-                    tracing::debug!(%error, "a query that was to end has ended already");
-                }
+                heavy(usize::MAX, || subscription.end(EndReason::Client));
                 continue;
             }
             emit = next(task, &mut subscription, is_ending) => emit,
         };
-        let Some(emit) = emit else { return Ok(reason) };
+        let Some(emit) = emit else { return Ok(reason.unwrap_or_else(|| without_last(task, &subscription))) };
         if let Some(finished) = &emit.meta.finished {
-            reason = wire::reason_name(&finished.reason);
+            reason = Some(wire::reason_name(&finished.reason));
         }
         let number = emit.meta.number;
         let data = written(task, emit, thinning.as_mut());
         task.send("emit", Some(number), &data).await?;
+    }
+}
+
+/// The reason why a reader gets no further emit, though it has had no last one.
+fn without_last(task: &Task, subscription: &Subscription) -> &'static str {
+    match (subscription.is_replaced(), task.shared.is_ready()) {
+        (true, _) => "replaced",
+        // It goes on when the server is there again.
+        (false, false) => "shutdown",
+        (false, true) => "forgotten",
     }
 }
 

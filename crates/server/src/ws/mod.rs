@@ -29,8 +29,8 @@ use axum::{
         Extension, State, WebSocketUpgrade,
         ws::{CloseFrame, Message, WebSocket, close_code},
     },
-    http::{HeaderMap, StatusCode, Uri, header},
-    response::Response,
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
 };
 use futures_util::{StreamExt, stream::SplitStream};
 use serde_json::json;
@@ -85,7 +85,16 @@ pub(crate) async fn connect(
             "this path is for WebSockets",
         )
         .hint("Connect by WebSocket with the sub-protocol swiftwater.v1, or send POST /v1/queries.")
-    })?;
+    });
+    let upgrade = match upgrade {
+        Ok(upgrade) => upgrade,
+        Err(problem) => {
+            let mut response = problem.into_response();
+            response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+            return Ok(response);
+        }
+    };
     let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL);
     let mut offered =
         offered.iter().filter_map(|field| field.to_str().ok()).flat_map(|field| field.split(','));
@@ -104,7 +113,8 @@ pub(crate) async fn connect(
         .with("setting", "server.ws_connections_max")
         .with("limit", most as u64));
     };
-    let upgrade = upgrade.protocols([PROTOCOL]).max_message_size(MESSAGE_BYTES_MAX);
+    let upgrade =
+        upgrade.protocols([PROTOCOL]).max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);
     Ok(upgrade.on_upgrade(move |socket| async move {
         let session = Session::new(Arc::clone(&shared), is_deflated);
         session.run(socket).await;
@@ -193,6 +203,7 @@ impl Reader {
                 }
                 // Tasks that have ended are forgotten.
                 Some(_) = self.tasks.join_next() => continue,
+                () = self.outgoing.closed() => return,
                 () = &mut closing => return self.close().await,
             };
             let Some(Ok(message)) = message else { return };
@@ -252,9 +263,9 @@ impl Reader {
                 let task = self.task(id, ask.credit)?;
                 self.tasks.spawn(live::query(task, ask));
             }
-            Op::Attach { query, after, credit } => {
-                let task = self.task(id, credit)?;
-                self.tasks.spawn(live::attach(task, query, after));
+            Op::Attach(ask) => {
+                let task = self.task(id, ask.credit)?;
+                self.tasks.spawn(live::attach(task, ask));
             }
             Op::Status(ask) => {
                 let task = self.task(id, ask.credit)?;
@@ -264,7 +275,18 @@ impl Reader {
         Ok(None)
     }
 
-    fn task(&self, id: u64, credit: u64) -> Result<Task, Problem> {
+    fn task(&mut self, id: u64, credit: u64) -> Result<Task, Problem> {
+        // A task whose subscription has ended may still wait to send its last frame.
+        while self.tasks.try_join_next().is_some() {}
+        if self.tasks.len() >= 2 * self.shared.config.ws_subscriptions_max {
+            return Err(Problem::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "limit-passed",
+                "A limit was exceeded",
+                "the last frames of many subscriptions were not received yet",
+            )
+            .hint("Read the frames of the connection."));
+        }
         let control = Arc::new(Control { credit: Credit::new(credit), end: Notify::new() });
         let most = self.shared.config.ws_subscriptions_max;
         self.subscriptions.insert(id, Arc::clone(&control), most)?;
@@ -283,13 +305,11 @@ impl Reader {
 
     /// Ends what is still there: the server stops.
     async fn close(mut self) {
-        self.tasks.shutdown().await;
-        for id in self.subscriptions.ids() {
-            let ended = frame::short(Some(id), "ended", &json!({"reason": "shutdown"}));
-            if self.send(ended).await.is_err() {
-                return;
-            }
+        // All queries have ended by now. Their last emits are sent, whether there is credit for them or not.
+        for control in self.subscriptions.all() {
+            control.credit.add(frame::CREDIT_BYTES_MAX);
         }
+        while self.tasks.join_next().await.is_some() {}
         let reason = CloseFrame { code: close_code::RESTART, reason: "the server stops".into() };
         let _ = self.outgoing.send(Outgoing::Close(reason)).await;
     }
@@ -353,10 +373,8 @@ impl Subscriptions {
         self.lock().remove(&id);
     }
 
-    fn ids(&self) -> Vec<u64> {
-        let mut ids: Vec<u64> = self.lock().keys().copied().collect();
-        ids.sort_unstable();
-        ids
+    fn all(&self) -> Vec<Arc<Control>> {
+        self.lock().values().cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Control>>> {

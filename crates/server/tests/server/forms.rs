@@ -1,6 +1,7 @@
 //! Tests the rules for all calls: paths, methods, forms, and input that is not HTTP at all.
 
 use hyper::StatusCode;
+use swiftwater_server::ConsoleMode;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -53,6 +54,8 @@ async fn the_first_page_says_what_this_is() {
     let reply = server.get("/").await;
     assert_eq!(reply.field("content-type"), "text/plain; charset=utf-8");
     assert!(reply.text().await.contains(&format!("http://{}/v1/streams", server.address)));
+    // tests/server/console.rs has the page that browsers get.
+    let server = Running::with(Default::default(), |config| config.console_mode = ConsoleMode::Off).await;
     let reply = server.send("GET", "/", &[("accept", "text/html,*/*;q=0.8")], "").await;
     assert_eq!(reply.field("content-type"), "text/html; charset=utf-8");
     assert!(reply.text().await.contains("<a href=\"/metrics\">"));

@@ -207,6 +207,67 @@ async fn a_query_that_is_ended_gets_its_last_emit() {
     assert_eq!(server.get("/v1/queries").await.json().await["queries"], json!([]));
 }
 
+/// `end` may meet a query that its duration has ended: its results are there all the same, and nothing of it remains.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_has_ended_by_itself_gives_its_results_to_one_that_ends_it() {
+    let server = Running::start().await;
+    for more in [json!({"credit": 0}), json!({"credit": 0, "linger_ms": 60_000})] {
+        let mut socket = Socket::open(&server).await;
+        let query = socket.ask(1, "SELECT COUNT(*) AS n FROM STREAM(s, 300, TIME)", more).await;
+        server.ingest("s", "{\"n\": 1}").await;
+        soon(async {
+            loop {
+                let status = server.get(&format!("/v1/queries/{query}")).await;
+                if status.status == 404 || !status.json().await["finished"].is_null() {
+                    break;
+                }
+            }
+        })
+        .await;
+        socket.send(json!({"id": 1, "op": "end"})).await;
+        let data = loop {
+            let data = socket.expect(1, "emit").await;
+            if !data["meta"]["query"]["finished"].is_null() {
+                break data;
+            }
+        };
+        assert_eq!(
+            (&data["records"], &data["meta"]["query"]["reason"]),
+            (&json!([{"n": 1}]), &json!("duration"))
+        );
+        assert_eq!(socket.expect(1, "ended").await["reason"], "duration");
+        assert_eq!(server.get("/v1/queries").await.json().await["queries"], json!([]));
+    }
+    // No emit of theirs counts as waiting.
+    let waiting = soon(async {
+        loop {
+            let metrics = server.get("/metrics").await.text().await;
+            let line =
+                metrics.lines().find(|line| line.contains("owner=\"subscribers\"")).unwrap().to_owned();
+            if line.ends_with(" 0") {
+                break line;
+            }
+        }
+    })
+    .await;
+    assert!(waiting.ends_with(" 0"), "{waiting}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_reader_takes_over_and_the_older_one_ends_nothing() {
+    let server = Running::start().await;
+    let mut first = Socket::open(&server).await;
+    let query = first.ask(1, "SELECT n FROM STREAM(s, MAX, TIME)", json!({"linger_ms": 60_000})).await;
+    let mut second = Socket::open(&server).await;
+    second.send(json!({"id": 1, "op": "attach", "query": query, "records_per_second_max": 5})).await;
+    second.expect(1, "started").await;
+    assert_eq!(first.expect(1, "ended").await["reason"], "replaced");
+    first.send(json!({"id": 1, "op": "end"})).await;
+    drop(first);
+    server.ingest("s", "{\"n\": 7}").await;
+    assert_eq!(second.numbers(1, 1).await, [7]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_sent_without_credit_and_what_is_missed_is_counted() {
     let engine = EngineConfig { subscriber_emits_max: 2, ..EngineConfig::default() };
@@ -219,12 +280,8 @@ async fn nothing_is_sent_without_credit_and_what_is_missed_is_counted() {
     }
     socket.send(json!({"id": 2, "op": "ping"})).await;
     assert_eq!(socket.frame().await["event"], "pong", "no emit came before it");
-    loop {
-        let queries = server.get("/v1/queries").await.json().await;
-        if queries["queries"][0]["records"] == 20 {
-            break;
-        }
-    }
+    soon(async { while server.get("/v1/queries").await.json().await["queries"][0]["records"] != 20 {} })
+        .await;
     socket.send(json!({"id": 1, "op": "credit", "bytes": 1_000_000})).await;
     let (mut seen, mut dropped) = (Vec::new(), 0);
     while seen.len() as u64 + dropped < 20 {
@@ -302,12 +359,7 @@ async fn a_query_that_lingers_ends_when_its_time_is_over() {
         let query = socket.ask(1, ALL, json!({"linger_ms": linger_ms})).await;
         drop(socket);
         // Its end is looked for each second.
-        loop {
-            let reply = server.get(&format!("/v1/queries/{query}")).await;
-            if reply.status == 404 {
-                break;
-            }
-        }
+        soon(async { while server.get(&format!("/v1/queries/{query}")).await.status != 404 {} }).await;
     }
     let over_http = server.send("POST", "/v1/queries?linger_ms=60000", &[("accept", "*/*")], ALL).await;
     let query = over_http.field("swiftwater-query").to_owned();
