@@ -126,7 +126,7 @@ export class LiveQuery {
     this.send(
       this.query === null
         ? queryFrame(this.id, this.question, LINGER_MS, RECORDS_PER_SECOND_MAX)
-        : attachFrame(this.id, this.query, this.lastNumber),
+        : attachFrame(this.id, this.query, this.lastNumber, RECORDS_PER_SECOND_MAX),
     );
     this.version += 1;
   }
@@ -239,6 +239,10 @@ export class LiveQuery {
     if (reason === 'shutdown') {
       // The server says goodbye; the connection closes next, and the query goes on from there.
       this.id = null;
+      return;
+    }
+    if (reason === 'forgotten') {
+      this.askAgain('the server no longer had the query');
       return;
     }
     this.finish(reason === 'failed' ? 'failed' : 'ended', this.endedReason ?? reason);

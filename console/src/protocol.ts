@@ -74,14 +74,14 @@ export function queryFrame(id: number, question: Question, lingerMs: number, rec
   });
 }
 
-export function attachFrame(id: number, query: string, after: number | null): string {
-  const frame: Json = { id, op: 'attach', query, credit: CREDIT_BYTES };
+export function attachFrame(id: number, query: string, after: number | null, recordsPerSecondMax: number): string {
+  const frame: Json = { id, op: 'attach', query, records_per_second_max: recordsPerSecondMax, credit: CREDIT_BYTES };
   if (after !== null) frame.after = after;
   return formatJson(frame);
 }
 
 export function statusFrame(id: number, of: 'streams' | 'queries', intervalMs: number, limit: number): string {
-  return formatJson({ id, op: 'status', of, interval_ms: intervalMs, sort: 'newest', limit });
+  return formatJson({ id, op: 'status', of, interval_ms: intervalMs, sort: of === 'streams' ? 'rate' : 'newest', limit });
 }
 
 export const creditFrame = (id: number, bytes: number): string => formatJson({ id, op: 'credit', bytes });

@@ -396,6 +396,9 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
           event(frame.id, 'problem', { type: 'urn:swiftwater:problem:not-found', title: 'No such query', status: 404, detail: `no query \`${frame.query}\`` });
           event(frame.id, 'ended', { reason: 'failed' });
         } else subscribe(frame.id, query, frame.credit, frame.after ?? 0);
+      } else if (frame.op === 'status' && (frame.of !== 'streams' || frame.sort !== 'rate')) {
+        event(frame.id, 'problem', { title: 'The request is not valid', status: 400, detail: 'this is no order of streams' });
+        event(frame.id, 'ended', { reason: 'failed' });
       } else if (frame.op === 'status') {
         const tell = () => event(frame.id, 'status', { of: 'streams', now: iso(), streams: streamList() });
         tell();
