@@ -5,7 +5,7 @@ use std::{
     ops::ControlFlow,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64},
+        atomic::{AtomicBool, AtomicU32},
         mpsc,
     },
 };
@@ -78,7 +78,7 @@ impl<'m> Merger<'m> {
             dialect: query.dialect(),
             ends_at: Millis::MAX,
             is_detached: AtomicBool::new(false),
-            linger_ms: AtomicU64::new(FOR_GOOD),
+            linger_ms: AtomicU32::new(FOR_GOOD),
             is_killed: AtomicBool::new(false),
             mailbox: SubscriberQueue::default(),
             following: None,

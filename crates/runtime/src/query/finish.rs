@@ -252,7 +252,7 @@ impl Shared {
         if ms == FOR_GOOD || ms == 0 && self.forget(&id) {
             return;
         }
-        let end = self.clock.now().saturating_add_unsigned(ms);
+        let end = self.clock.now().saturating_add_unsigned(u64::from(ms));
         self.lingering.lock().insert(id, end);
         // It may have been forgotten since its reader looked.
         if !self.queries.read().contains_key(&id) {

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU64},
+    atomic::{AtomicBool, AtomicU32},
 };
 
 use swiftwater_event::{Millis, StreamName};
@@ -28,7 +28,7 @@ pub struct QueryHandle {
     pub(crate) ends_at: Millis,
     pub(crate) is_detached: AtomicBool,
     /// Milliseconds for which it outlives its reader, if it is detached.
-    pub(crate) linger_ms: AtomicU64,
+    pub(crate) linger_ms: AtomicU32,
     /// It was killed, and its last results are there for who asks for them by its id.
     pub(crate) is_killed: AtomicBool,
     pub(crate) mailbox: SubscriberQueue,

@@ -10,7 +10,7 @@ use swiftwater_event::Millis;
 use crate::QueryId;
 
 /// The time of a query that outlives its reader for good.
-pub(crate) const FOR_GOOD: u64 = u64::MAX;
+pub(crate) const FOR_GOOD: u32 = u32::MAX;
 
 /// Queries whose reader has left, with the times at which they end. Bounded: each has one entry, and their number is.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use swiftwater_event::{Millis, Path, StreamName, Type};
@@ -112,7 +112,7 @@ impl Shared {
         let id = given.unwrap_or_else(|| QueryId::new(wanted.received, number, &self.id_secret));
         let linger_ms = match options.detach {
             true => FOR_GOOD,
-            false => options.linger_ms.min(self.config.linger_ms_max),
+            false => u32::try_from(options.linger_ms.min(self.config.linger_ms_max)).unwrap_or(FOR_GOOD - 1),
         };
         let handle = self.handle_of(wanted, &stream.name, (id, number), linger_ms);
         let remote = stream.coverage().map(|_| Arc::clone(stream));
@@ -148,7 +148,7 @@ impl Shared {
         wanted: &WantedQuery,
         stream: &StreamName,
         (id, number): (QueryId, u64),
-        linger_ms: u64,
+        linger_ms: u32,
     ) -> QueryHandle {
         let is_detached = linger_ms > 0;
         let WantedQuery { query, text, printed, received, ends, .. } = wanted;
@@ -172,7 +172,7 @@ impl Shared {
             dialect: query.dialect(),
             ends_at: ends.unwrap_or(Millis::MAX),
             is_detached: AtomicBool::new(is_detached),
-            linger_ms: AtomicU64::new(linger_ms),
+            linger_ms: AtomicU32::new(linger_ms),
             is_killed: AtomicBool::new(false),
             mailbox,
             following: None,
