@@ -32,7 +32,7 @@ pub(crate) async fn about(State(shared): State<Arc<Shared>>, uri: Uri) -> Result
     Ok(json_response(StatusCode::OK, &answer))
 }
 
-/// What this server can do beyond live queries, in alphabetical order.
+/// The abilities of this server beyond live queries, in alphabetical order.
 pub(crate) fn features(shared: &Shared) -> Vec<&'static str> {
     let mut features = Vec::new();
     if has_data(shared) {

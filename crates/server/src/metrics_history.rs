@@ -1,7 +1,7 @@
 //! Samples the metrics once a second, and shows those of the last minutes.
 //!
 //! The sample has what is cheap: nothing that grows with the number of streams or queries is read each second.
-//! Of streams, the busiest [`STREAMS_MAX`] are sampled; they are chosen once a minute, or each second while there are few.
+//! The busiest [`STREAMS_MAX`] streams are sampled; they are chosen once a minute, or each second while there are few.
 
 use std::{
     cmp::Reverse,

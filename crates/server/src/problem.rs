@@ -70,6 +70,11 @@ impl Problem {
             .with("limit", limit)
     }
 
+    /// The problem that as many objects are there as a setting allows.
+    pub(crate) fn too_many(detail: impl Into<String>, setting: &'static str, limit: u64) -> Problem {
+        limit_problem(detail).with("setting", setting).with("limit", limit)
+    }
+
     /// The server itself failed.
     pub(crate) fn internal(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server failed", detail)
@@ -209,7 +214,7 @@ impl From<EngineError> for Problem {
 }
 
 /// The problem of too many objects or requests; [`Problem::too_large`] is for a request that is itself too large.
-fn limit_problem(detail: String) -> Problem {
+fn limit_problem(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit-passed", "A limit was exceeded", detail)
 }
 

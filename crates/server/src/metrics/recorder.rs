@@ -65,7 +65,7 @@ pub(crate) struct Recording {
     pub(crate) values: Vec<f64>,
 }
 
-/// What was remembered.
+/// The remembered values.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     /// The time of the first values; none if there are none.

@@ -59,6 +59,8 @@ const PROTOCOL: &str = "swiftwater.v1";
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Frames that wait to be written.
 const QUEUE_FRAMES: usize = 4;
+/// The setting that limits the subscriptions of a connection.
+const SUBSCRIPTIONS_SETTING: &str = "server.ws_subscriptions_max";
 /// Pings without an answer after which a connection ends.
 const PINGS_MAX: u32 = 2;
 
@@ -104,14 +106,8 @@ pub(crate) async fn connect(
     }
     let Ok(place) = Arc::clone(&shared.ws_places).try_acquire_owned() else {
         let most = shared.config.ws_connections_max;
-        return Err(Problem::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            "limit-passed",
-            "A limit was exceeded",
-            format!("{most} connections of /v1/ws are open, which is the limit"),
-        )
-        .with("setting", "server.ws_connections_max")
-        .with("limit", most as u64));
+        let detail = format!("{most} connections of /v1/ws are open, which is the limit");
+        return Err(Problem::too_many(detail, "server.ws_connections_max", most as u64));
     };
     let upgrade =
         upgrade.protocols([PROTOCOL]).max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);
@@ -142,7 +138,7 @@ struct Control {
     end: Notify,
 }
 
-/// What a subscription's task has.
+/// The state of a subscription's task.
 struct Task {
     shared: Arc<Shared>,
     id: u64,
@@ -278,18 +274,13 @@ impl Reader {
     fn task(&mut self, id: u64, credit: u64) -> Result<Task, Problem> {
         // A task whose subscription has ended may still wait to send its last frame.
         while self.tasks.try_join_next().is_some() {}
-        if self.tasks.len() >= 2 * self.shared.config.ws_subscriptions_max {
-            return Err(Problem::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "limit-passed",
-                "A limit was exceeded",
-                "the last frames of many subscriptions were not received yet",
-            )
-            .hint("Read the frames of the connection."));
+        if self.tasks.len() >= 2 * self.most() {
+            let (detail, most) = ("the last frames of many subscriptions were not received yet", self.most());
+            return Err(Problem::too_many(detail, SUBSCRIPTIONS_SETTING, most as u64)
+                .hint("Read the frames of the connection."));
         }
         let control = Arc::new(Control { credit: Credit::new(credit), end: Notify::new() });
-        let most = self.shared.config.ws_subscriptions_max;
-        self.subscriptions.insert(id, Arc::clone(&control), most)?;
+        self.subscriptions.insert(id, Arc::clone(&control), self.most())?;
         Ok(Task {
             shared: Arc::clone(&self.shared),
             id,
@@ -297,6 +288,11 @@ impl Reader {
             subscriptions: self.subscriptions.clone(),
             outgoing: self.outgoing.clone(),
         })
+    }
+
+    /// The most subscriptions.
+    fn most(&self) -> usize {
+        self.shared.config.ws_subscriptions_max
     }
 
     async fn send(&self, text: String) -> Result<(), Gone> {
@@ -352,14 +348,8 @@ impl Subscriptions {
             );
         }
         if all.len() >= most {
-            return Err(Problem::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "limit-passed",
-                "A limit was exceeded",
-                format!("this connection has {most} subscriptions, which is the limit"),
-            )
-            .with("setting", "server.ws_subscriptions_max")
-            .with("limit", most as u64));
+            let detail = format!("this connection has {most} subscriptions, which is the limit");
+            return Err(Problem::too_many(detail, SUBSCRIPTIONS_SETTING, most as u64));
         }
         all.insert(id, control);
         Ok(())
