@@ -16,9 +16,11 @@
 //! ```
 
 mod column_roles;
+mod complete;
 pub mod ddl;
 mod dialect;
 mod error;
+mod functions;
 mod joined;
 pub mod plan;
 mod retype;
@@ -41,8 +43,10 @@ mod source;
 use swiftwater_event::{Millis, StreamName, Type};
 
 pub use column_roles::ColumnRole;
+pub use complete::{Completion, Expected, SourceName, Word, complete};
 pub use dialect::Dialect;
 pub use error::{QueryError, QueryErrors};
+pub use functions::{Function, FunctionKind, function, functions};
 pub use joined::{Joined, joined_names};
 pub use schema::{Schema, SchemaError, TimeBounds};
 use source::{Fault, locate};

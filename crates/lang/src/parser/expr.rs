@@ -8,6 +8,7 @@ use super::{DEPTH_MAX, Parsed, Parser, call::BUILTINS};
 use crate::{
     Dialect,
     ast::{Binary, Name, Node, NodeKind, Unary},
+    complete::Expected,
     keyword::Keyword,
     lexer::{Symbol, TokenKind},
     plan::{Comparison, Literal, Quantifier},
@@ -128,6 +129,9 @@ impl Parser<'_> {
         }
         self.advance();
         let start = left.span;
+        let is_path = matches!(left.kind, NodeKind::Name(_) | NodeKind::Member(..) | NodeKind::Index(..));
+        let is_compared = is_path && matches!(level, level::BETWEEN..=level::ORDER);
+        let outer = std::mem::replace(&mut self.compared, is_compared.then_some(start));
         let (kind, end) = match infix {
             Infix::And | Infix::Or => {
                 let (keyword, wrap): (_, fn(Vec<Node>) -> NodeKind) = if level == level::AND {
@@ -189,6 +193,7 @@ impl Parser<'_> {
             }
             Infix::Plain(binary) => self.binary(binary, left, level)?,
         };
+        self.compared = outer;
         self.node(kind, start.to(end))
     }
 
@@ -356,6 +361,10 @@ impl Parser<'_> {
 
     fn primary(&mut self) -> Parsed<Node> {
         let start = self.span();
+        if self.at_cursor() && self.kind_is_operand() {
+            let compared = self.compared.map(|path| self.word(path).to_owned());
+            self.cursor.expected = Some(Expected::Value { compared });
+        }
         match self.kind().clone() {
             TokenKind::Whole { .. } | TokenKind::Double(_) | TokenKind::Float(_) => self.number(false, start),
             TokenKind::String(text) => self.literal(Literal::String(text)),
@@ -404,6 +413,11 @@ impl Parser<'_> {
         }
     }
 
+    /// True if the token here may be a name, a function or text.
+    fn kind_is_operand(&self) -> bool {
+        matches!(self.kind(), TokenKind::Word(_) | TokenKind::Quoted(_) | TokenKind::String(_))
+    }
+
     /// `.name` and `[index]` behind an operand, and a type hint behind those.
     fn steps(&mut self, mut base: Node) -> Parsed<Node> {
         let is_field = matches!(base.kind, NodeKind::Name(_));
@@ -446,6 +460,7 @@ impl Parser<'_> {
 
     /// The name behind a dot; in the native dialect any word can be one.
     fn member_name(&mut self) -> Parsed<Name> {
+        self.note(Expected::Path);
         let span = self.span();
         if self.dialect == Dialect::Native && matches!(self.kind(), TokenKind::Word(_)) {
             let text = self.word(span).into();

@@ -10,6 +10,7 @@ use super::{Parsed, Parser};
 use crate::{
     Dialect,
     ast::{Join, Name},
+    complete::Expected,
     keyword::Keyword,
     lexer::{Symbol, TokenKind},
     source::Fault,
@@ -108,6 +109,7 @@ impl Parser<'_> {
             let fault = self.expected("the name of a view or table");
             return Err(fault.hint("A join needs rows with a key: create a view of the query."));
         }
+        self.note(Expected::Joined);
         let name = self.name("the name of a view or table")?;
         let has_alias = self.accept_keyword(Keyword::As) || !self.at_word(0, "ON");
         let alias = if has_alias { Some(self.name("ON, or an alias")?) } else { None };

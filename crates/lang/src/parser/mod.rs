@@ -29,6 +29,8 @@ mod window;
 
 pub(crate) use ddl::{parse as parse_ddl, parse_join};
 pub(crate) use expr::level;
+pub(crate) use types::TYPES;
+pub(crate) use window::UNIT_NAMES;
 
 use self::clauses::CLAUSES;
 use swiftwater_event::did_you_mean;
@@ -36,6 +38,7 @@ use swiftwater_event::did_you_mean;
 use crate::{
     Dialect,
     ast::{Item, Name, Node, Query, Source, Statement, View},
+    complete::{Cursor, Expected},
     keyword::Keyword,
     lexer::{Symbol, Token, TokenKind, Tokens, short, tokenize, tokenize_named},
     plan::{Explain, Literal},
@@ -92,6 +95,27 @@ pub(crate) fn parse(text: &str, dialect: Dialect, parameters: &[Literal]) -> Res
         Some(statement) if faults.is_empty() => Ok(statement),
         _ => Err(faults),
     }
+}
+
+/// Reads a text of which one token is at the cursor, for [`crate::complete`]: its faults, and the notes on that token.
+pub(crate) fn parse_at_cursor(
+    text: &str,
+    dialect: Dialect,
+    tokens: Vec<Token>,
+    token: Option<usize>,
+) -> (Vec<Fault>, Cursor) {
+    let mut parser = Parser::new(text, dialect, tokens);
+    parser.cursor.token = token;
+    let parsed = parser.statement();
+    parser.faults.extend(parsed.err());
+    (parser.faults, parser.cursor)
+}
+
+/// The names of functions that are keywords.
+#[cfg(test)]
+pub(crate) fn function_names() -> Vec<&'static str> {
+    let builtins = call::BUILTINS.iter().map(|(name, _)| name);
+    builtins.chain(aggregate::AGGREGATES.iter().map(|(name, _)| name)).map(|name| name.text()).collect()
 }
 
 /// Parses an expression that stands alone.
@@ -157,6 +181,10 @@ struct Parser<'a> {
     too_large: Option<Fault>,
     /// The text was taken once: what is refused only since then is let through.
     is_kept: bool,
+    /// Of a text that is completed.
+    cursor: Cursor,
+    /// The path with which the operand that is being read is compared.
+    compared: Option<Span>,
 }
 
 impl<'a> Parser<'a> {
@@ -172,6 +200,21 @@ impl<'a> Parser<'a> {
             faults: Vec::new(),
             too_large: None,
             is_kept: false,
+            cursor: Cursor::default(),
+            compared: None,
+        }
+    }
+
+    /// True if the token here is the one at the cursor.
+    fn at_cursor(&self) -> bool {
+        self.cursor.token == Some(self.at)
+    }
+
+    /// Notes the name or value for which the token here is taken, if it is the one at the cursor.
+    fn note(&mut self, expected: Expected) {
+        if self.at_cursor() {
+            self.cursor.is_name = true;
+            self.cursor.expected.get_or_insert(expected);
         }
     }
 }
@@ -202,6 +245,7 @@ impl Parser<'_> {
     }
 
     fn advance(&mut self) {
+        self.cursor.is_read |= self.at_cursor();
         self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
@@ -298,6 +342,8 @@ impl Parser<'_> {
             Err(fault) => {
                 self.faults.push(fault);
                 self.nesting = 0;
+                self.compared = None;
+                let fault_at = self.at;
                 // The rest of parentheses that the clause opened belongs to it.
                 let mut open = 0_i64;
                 for token in &self.tokens[self.clause_start..self.at] {
@@ -308,6 +354,7 @@ impl Parser<'_> {
                         break;
                     }
                     open += parens(self.kind());
+                    self.cursor.is_skipped |= self.at_cursor() && self.at > fault_at;
                     self.advance();
                 }
                 self.clause_start = self.at;
@@ -468,6 +515,7 @@ impl Parser<'_> {
             }
             _ => return Err(self.expected(what)),
         };
+        self.note(Expected::Nothing);
         self.advance();
         Ok(name)
     }

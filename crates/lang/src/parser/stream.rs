@@ -10,6 +10,7 @@ use super::{Parsed, Parser};
 use crate::{
     Dialect,
     ast::{Duration, Stream},
+    complete::Expected,
     keyword::Keyword,
     lexer::{Symbol, TokenKind},
     source::Fault,
@@ -73,6 +74,7 @@ impl Parser<'_> {
     }
 
     fn stream_name(&mut self) -> Parsed<StreamName> {
+        self.note(Expected::Stream);
         let name = self.name("a stream's name, a duration in milliseconds, or MAX")?;
         if self.dialect == Dialect::Bullet {
             return Err(Fault::at(name.span, "a stream cannot be named in Bullet's dialect")

@@ -11,10 +11,15 @@ use swiftwater_event::{Type, did_you_mean};
 use super::{Parsed, Parser};
 use crate::{
     Dialect,
+    complete::Expected,
     keyword::Keyword,
     lexer::{Symbol, TokenKind},
     source::Fault,
 };
+
+/// The types, by their first words.
+pub(crate) const TYPES: [&str; 9] =
+    ["STRING", "BOOLEAN", "INTEGER", "LONG", "FLOAT", "DOUBLE", "LIST", "MAP", "TIMESTAMP"];
 
 impl Parser<'_> {
     /// `LONG`, `LIST[MAP[STRING]]`, `TIMESTAMP(MS)`.
@@ -24,6 +29,7 @@ impl Parser<'_> {
 
     /// The same, where other words, in upper case, stand for what LIST and MAP hold: `own` is what they mean.
     pub(super) fn type_of_words(&mut self, own: fn(String) -> String) -> Parsed<Type> {
+        self.note(Expected::Type);
         if self.dialect == Dialect::Bullet {
             return self.bullet_type();
         }
@@ -61,8 +67,6 @@ impl Parser<'_> {
         }
         let span = start.to(self.last_span());
         let ty = Type::parse(&text).map_err(|error| {
-            const TYPES: [&str; 9] =
-                ["STRING", "BOOLEAN", "INTEGER", "LONG", "FLOAT", "DOUBLE", "LIST", "MAP", "TIMESTAMP"];
             let fault = Fault::at(span, error.to_string());
             match did_you_mean(&text, TYPES) {
                 Some("LIST") if text == "LIST" => {
@@ -117,6 +121,7 @@ impl Parser<'_> {
 
     /// One of Bullet's primitives.
     pub(super) fn primitive(&mut self, what: &str) -> Parsed<Type> {
+        self.note(Expected::Type);
         let ty = match self.keyword_at(0) {
             Some(Keyword::StringType) => Type::STRING,
             Some(Keyword::BooleanType) => Type::BOOLEAN,

@@ -15,6 +15,7 @@ use swiftwater_event::did_you_mean;
 use crate::{
     Dialect,
     ast::{EventTime, Include, Unit, WindowShape, WindowSize},
+    complete::Expected,
     keyword::Keyword,
     lexer::{Symbol, TokenKind, short},
     plan::Literal,
@@ -205,6 +206,7 @@ impl Parser<'_> {
             TokenKind::Whole { .. } | TokenKind::Parameter(Literal::Integer(_) | Literal::Long(_)) => {
                 let number = self.whole_number().and_then(|value| u64::try_from(value).ok());
                 self.advance();
+                self.note(Expected::Unit);
                 let TokenKind::Word(_) = self.kind() else {
                     return Err(self.expected("a unit of time").hint(hint));
                 };
@@ -224,6 +226,9 @@ impl Parser<'_> {
         }
     }
 }
+
+/// The units of time as they are offered.
+pub(crate) const UNIT_NAMES: [&str; 5] = ["MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS"];
 
 const UNITS: [(&str, u64); 12] = [
     ("millisecond", 1),

@@ -116,6 +116,9 @@ impl Parser<'_> {
 
     /// True if the token `ahead` is this word, in any letter case and without quotes.
     pub(super) fn at_word(&self, ahead: usize, word: &str) -> bool {
+        if ahead == 0 && self.at_cursor() {
+            self.cursor.words.borrow_mut().push(word.to_owned());
+        }
         let at = (self.at + ahead).min(self.tokens.len() - 1);
         let token = &self.tokens[at];
         matches!(token.kind, TokenKind::Word(_)) && self.word(token.span).eq_ignore_ascii_case(word)
@@ -140,6 +143,9 @@ impl Parser<'_> {
 
     /// Accepts all of these words, or none.
     pub(super) fn accept_words(&mut self, words: &[&str]) -> bool {
+        if self.at_cursor() {
+            self.cursor.words.borrow_mut().push(words.join(" "));
+        }
         let found = words.iter().enumerate().all(|(ahead, word)| self.at_word(ahead, word));
         if found {
             words.iter().for_each(|_| self.advance());
