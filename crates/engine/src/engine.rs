@@ -376,6 +376,11 @@ impl Engine {
         Ok(())
     }
 
+    /// True if this server is a node of a cluster.
+    pub fn is_node(&self) -> bool {
+        self.shared.history.get().is_some_and(|history| history.cluster().is_some())
+    }
+
     /// The state of the cluster that this server is a node of. Asks the brokers: takes some milliseconds, or fails after some seconds.
     pub async fn cluster_status(&self) -> Result<ClusterStatus, EngineError> {
         self.cluster()?.status().await

@@ -54,6 +54,11 @@ impl OtherStatements for Statements {
         )
     }
 
+    fn check(&self, text: &str) -> Result<(), SqlError> {
+        let options = ParseOptions::new(Dialect::Native, 0);
+        parse_ddl(text, &options).map(|_| ()).map_err(|errors| from_query(&errors))
+    }
+
     async fn run(&self, text: &str) -> Result<Option<RecordBatch>, SqlError> {
         let unavailable = || SqlError::new(SqlErrorKind::Unavailable, "the server is shutting down");
         let shared = self.0.upgrade().ok_or_else(unavailable)?;

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::cancellation::Cancellation;
 use crate::error::state;
-use crate::{ErrorKind, Progress, SqlError};
+use crate::{ColumnRole, ErrorKind, Progress, SqlError};
 
 /// The kind of the last statement of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,10 +42,18 @@ pub(crate) enum Item {
     End,
 }
 
+/// What is known of an answer before its rows.
+pub(crate) struct AnswerHead {
+    pub(crate) schema: SchemaRef,
+    pub(crate) roles: Vec<ColumnRole>,
+    pub(crate) command: Command,
+    /// True if a statement of the text changes something.
+    pub(crate) changes: bool,
+}
+
 /// The answer of the last statement. Dropping it ends the statement, whatever it was doing.
 pub struct Answer {
-    pub(crate) schema: SchemaRef,
-    pub(crate) command: Command,
+    pub(crate) head: AnswerHead,
     pub(crate) id: Arc<str>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) rows: mpsc::Receiver<Item>,
@@ -111,12 +119,22 @@ pub fn shutting_down() -> SqlError {
 impl Answer {
     /// The columns, in order; none for statements that give no rows.
     pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+        &self.head.schema
+    }
+
+    /// The roles of the columns; none where they are not known, as of statements that are not queries.
+    pub fn roles(&self) -> &[ColumnRole] {
+        &self.head.roles
+    }
+
+    /// True if a statement of the text changes something.
+    pub fn changes(&self) -> bool {
+        self.head.changes
     }
 
     /// The kind of the last statement.
     pub fn command(&self) -> Command {
-        self.command
+        self.head.command
     }
 
     /// The name under which the run can be cancelled.

@@ -11,6 +11,8 @@ mod answer;
 mod array_text;
 mod bounded_dialect;
 mod cancellation;
+mod column_roles;
+mod completion;
 mod contradictions;
 mod copy;
 mod copy_in;
@@ -74,6 +76,8 @@ mod write;
 pub use aggregate_call::{AggregateCall, AggregateFunction};
 pub use answer::{Answer, Command, shutting_down};
 pub use array_text::array_elements;
+pub use column_roles::ColumnRole;
+pub use completion::{SqlCompletion, SqlExpected, SqlFunction, SqlFunctionKind, complete_sql};
 pub use copy_in::CopyIn;
 #[cfg(feature = "distributed")]
 pub use distributed::{DistributionOptions, StoredFiles};
@@ -82,8 +86,8 @@ pub use generated_table::{RowGenerator, ScanRequest, generated_table, rows_at_ha
 pub use key_condition::{KeyCondition, KeyLiteral};
 pub use meaning::is_utc;
 pub use names::{not_all_known, not_known};
-pub use options::{Dialect, Distributed, OtherStatements, Parameter, RunOptions, SqlOptions};
-pub use postgres::{postgres_setting, postgres_type_name};
+pub use options::{Dialect, Distributed, OtherStatements, Parameter, RunMode, RunOptions, SqlOptions};
+pub use postgres::{postgres_setting, postgres_type_name, quote_ident};
 pub use progress::{Progress, ProgressReading, ScannedSources, TaskReading};
 pub use search::index_query;
 pub use sql::{DistributionReading, Running, Sql};

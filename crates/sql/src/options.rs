@@ -88,6 +88,19 @@ pub enum Distributed {
     Always,
 }
 
+/// What a run of statements may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum RunMode {
+    /// Whatever its statements say.
+    #[default]
+    Run,
+    /// Read alone: a statement that changes something is refused.
+    ReadOnly,
+    /// Nothing: queries are planned, over the tables that are there now, and other statements are parsed. The answer has columns
+    /// and no rows.
+    Plan,
+}
+
 /// A value for `$1`, `$2`, ….
 #[derive(Debug, Clone, PartialEq)]
 pub enum Parameter {
@@ -135,6 +148,9 @@ pub trait OtherStatements: Send + Sync + 'static {
     /// Returns true if it accepts a statement that begins with these words, in upper case, at most the first six.
     fn takes(&self, words: &[&str]) -> bool;
 
+    /// Checks one as far as that needs no change of anything.
+    fn check(&self, text: &str) -> Result<(), SqlError>;
+
     /// Runs one; what it tells are rows, or none.
     async fn run(&self, text: &str) -> Result<Option<arrow::record_batch::RecordBatch>, SqlError>;
 }
@@ -162,4 +178,6 @@ pub struct RunOptions {
     pub rows_max: Option<u64>,
     /// Whether it runs on several machines.
     pub distributed: Distributed,
+    /// What it may do.
+    pub mode: RunMode,
 }

@@ -25,13 +25,14 @@ use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::{FetchType, LogicalPlan, SkipType};
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::sql::parser::Statement;
+use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
 use futures_util::{StreamExt, stream};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::answer::{Command, Item};
+use crate::answer::{AnswerHead, Command, Item};
 use crate::cancellation::timeout_error;
+use crate::column_roles::column_roles;
 use crate::correlation::marked;
 use crate::error::{STATEMENTS, state};
 use crate::first_batch_barrier::groups_together;
@@ -47,8 +48,8 @@ use crate::stoppable::stoppable;
 use crate::text::{StatementText, split};
 use crate::watched::{RunMonitor, elsewhere};
 use crate::{
-    ErrorKind, Parameter, Progress, RunOptions, SqlError, Tables, copy, duplicate_columns, grouping, meaning,
-    partitioned, plan_size, set, standard_forms,
+    ColumnRole, ErrorKind, Parameter, Progress, RunMode, RunOptions, SqlError, Tables, copy,
+    duplicate_columns, grouping, meaning, partitioned, plan_size, set, standard_forms,
 };
 
 /// A run of statements at work.
@@ -60,7 +61,7 @@ pub(crate) struct Run {
     pub(crate) progress: Arc<Progress>,
     pub(crate) watch: Arc<RunMonitor>,
     /// Receiver of the answer's columns, sent once.
-    pub(crate) head: Option<oneshot::Sender<Result<(SchemaRef, Command), SqlError>>>,
+    pub(crate) head: Option<oneshot::Sender<Result<AnswerHead, SqlError>>>,
     pub(crate) rows: mpsc::Sender<Item>,
     /// Room for how it ended, which is told however many rows wait for their reader.
     pub(crate) end: mpsc::OwnedPermit<Item>,
@@ -70,6 +71,8 @@ pub(crate) struct Run {
 pub(crate) struct Outcome {
     pub(crate) command: Command,
     pub(crate) rows: SendableRecordBatchStream,
+    /// The roles of the columns, of a query.
+    pub(crate) roles: Vec<ColumnRole>,
 }
 
 /// A query that is planned, with what is needed to plan it once more with other joins.
@@ -116,9 +119,10 @@ impl Run {
         };
         let statements = split(text, self.options.dialect, &self.inner.options)?;
         let Some((last, before)) = statements.split_last() else {
-            self.send_head(Ok((Arc::new(Schema::empty()), Command::Nothing)));
+            self.send_head(Ok(head(nothing().schema(), Command::Nothing)));
             return Ok(());
         };
+        let changes = statements.iter().any(|text| self.changes(text));
         for statement in before {
             if let Some(distributed) = set::distributed(statement, self.options.dialect)? {
                 self.options.distributed = distributed;
@@ -130,22 +134,49 @@ impl Run {
             }
         }
         if set::distributed(last, self.options.dialect)?.is_some() {
-            self.send_head(Ok((Arc::new(Schema::empty()), Command::Other)));
+            self.send_head(Ok(AnswerHead { changes, ..head(nothing().schema(), Command::Other) }));
             return Ok(());
         }
         let outcome = self.execute(last).await?;
-        self.stream_answer(outcome).await
+        self.stream_answer(outcome, changes).await
     }
 
-    fn send_head(&mut self, head: Result<(SchemaRef, Command), SqlError>) {
+    /// True if a statement changes something. One that cannot be read changes nothing.
+    fn changes(&self, text: &StatementText) -> bool {
+        if self.is_elsewhere(text) {
+            return !matches!(text.words.first().map(String::as_str), Some("SHOW" | "DESCRIBE" | "DESC"));
+        }
+        match text.parse(self.options.dialect) {
+            Ok(Statement::CopyTo(_)) => true,
+            Ok(Statement::Statement(inner)) => matches!(
+                *inner,
+                SqlStatement::Insert(_) | SqlStatement::CreateTable(_) | SqlStatement::Drop { .. }
+            ),
+            Ok(_) | Err(_) => false,
+        }
+    }
+
+    /// True if a statement is one of the engine.
+    fn is_elsewhere(&self, text: &StatementText) -> bool {
+        let words: Vec<&str> = text.words.iter().map(String::as_str).collect();
+        self.options.others.as_ref().is_some_and(|others| others.takes(&words))
+    }
+
+    fn send_head(&mut self, head: Result<AnswerHead, SqlError>) {
         if let Some(sender) = self.head.take() {
             // The receiver may be gone; then the task is about to be ended.
             let _ = sender.send(head);
         }
     }
 
-    async fn stream_answer(&mut self, mut outcome: Outcome) -> Result<(), SqlError> {
-        self.send_head(Ok((outcome.rows.schema(), outcome.command)));
+    async fn stream_answer(&mut self, mut outcome: Outcome, changes: bool) -> Result<(), SqlError> {
+        let roles = std::mem::take(&mut outcome.roles);
+        self.send_head(Ok(AnswerHead {
+            schema: outcome.rows.schema(),
+            command: outcome.command,
+            roles,
+            changes,
+        }));
         let mut left = self.options.rows_max;
         while let Some(batch) = outcome.rows.next().await {
             let batch = batch.map_err(SqlError::from)?;
@@ -185,16 +216,23 @@ impl Run {
     }
 
     async fn execute(&self, text: &StatementText) -> Result<Outcome, SqlError> {
-        if let Some(others) = &self.options.others {
-            let words: Vec<&str> = text.words.iter().map(String::as_str).collect();
-            if others.takes(&words) {
-                let rows = elsewhere(others.run(&text.text)).await.map_err(|error| moved(error, text))?;
-                return Ok(outcome(Command::Other, rows.map_or_else(nothing, one)));
+        if self.options.mode == RunMode::ReadOnly && self.changes(text) {
+            return Err(not_read_only(text));
+        }
+        if let Some(others) = self.options.others.as_ref().filter(|_| self.is_elsewhere(text)) {
+            if self.options.mode == RunMode::Plan {
+                others.check(&text.text).map_err(|error| moved(error, text))?;
+                return Ok(outcome(Command::Other, nothing()));
             }
+            let rows = elsewhere(others.run(&text.text)).await.map_err(|error| moved(error, text))?;
+            return Ok(outcome(Command::Other, rows.map_or_else(nothing, one)));
         }
         let statement = text.parse(self.options.dialect)?;
         let names = Arc::new(Names::new(self.tables.names(), self.tables.names_all()));
         let end = match statement {
+            statement if self.options.mode == RunMode::Plan && self.changes(text) => {
+                Box::pin(self.check_change(statement, names)).await
+            }
             Statement::CopyTo(copy) => Box::pin(self.copy(copy, names)).await,
             Statement::Explain(explain) if !is_query(&explain.statement) => {
                 Err(SqlError::invalid("only queries can be explained")
@@ -233,8 +271,40 @@ impl Run {
         })
     }
 
+    /// Plans the query of a statement that changes something, if it has one.
+    async fn check_change(&self, statement: Statement, names: Arc<Names>) -> Result<Outcome, SqlError> {
+        let (command, query) = match statement {
+            Statement::CopyTo(copy) => (
+                Command::Copy,
+                match copy.source {
+                    CopyToSource::Query(query) => Some(query),
+                    CopyToSource::Relation(_) => None,
+                },
+            ),
+            Statement::Statement(inner) => match *inner {
+                SqlStatement::Insert(insert) => (Command::Insert, insert.source),
+                SqlStatement::CreateTable(create) => (Command::CreateTable, create.query),
+                _ => (Command::DropTable, None),
+            },
+            _ => (Command::Other, None),
+        };
+        if let Some(query) = query {
+            let query = Statement::Statement(Box::new(SqlStatement::Query(query)));
+            let planned = self.plan(query, names).await?;
+            planned.state.optimize(&planned.plan)?;
+        }
+        Ok(outcome(command, nothing()))
+    }
+
     async fn query(&self, statement: Statement, names: Arc<Names>) -> Result<Outcome, SqlError> {
         let planned = self.plan(statement, names).await?;
+        let roles = column_roles(&planned.plan);
+        if self.options.mode == RunMode::Plan {
+            guard(planned.state.optimize(&planned.plan)?, self.inner.options.memory_bytes_max)?;
+            let schema = Arc::new(planned.plan.schema().as_arrow().clone());
+            let rows = Box::pin(RecordBatchStreamAdapter::new(schema, stream::empty()));
+            return Ok(Outcome { command: Command::Query, rows, roles });
+        }
         let rows = self.open(&planned, &planned.plan).await?;
         let rows = match &planned.plan {
             LogicalPlan::Explain(explain) => {
@@ -247,7 +317,7 @@ impl Run {
             LogicalPlan::Analyze(_) => self.with_indexed_files(rows)?,
             _ => rows,
         };
-        Ok(outcome(Command::Query, rows))
+        Ok(Outcome { roles, ..outcome(Command::Query, rows) })
     }
 
     /// The rows of an EXPLAIN, and one with the number of files that search indexes answered, if there are any.
@@ -635,8 +705,19 @@ fn fitted(value: ScalarValue, wanted: &DataType) -> Result<ScalarValue, DataFusi
     })
 }
 
+fn head(schema: SchemaRef, command: Command) -> AnswerHead {
+    AnswerHead { schema, command, roles: Vec::new(), changes: false }
+}
+
+fn not_read_only(text: &StatementText) -> SqlError {
+    let words = text.words.iter().take(2).map(String::as_str).collect::<Vec<_>>().join(" ");
+    SqlError::invalid(format!("`{words}` changes something, and the request is read-only"))
+        .at(Some(text.place))
+        .with_hint("Leave out `read_only` to run it.")
+}
+
 pub(crate) fn outcome(command: Command, rows: SendableRecordBatchStream) -> Outcome {
-    Outcome { command, rows }
+    Outcome { command, rows, roles: Vec::new() }
 }
 
 pub(crate) fn one(batch: RecordBatch) -> SendableRecordBatchStream {

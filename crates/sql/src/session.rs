@@ -20,6 +20,7 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::TrackConsumersPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
+use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::logical_expr::TableType;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -39,7 +40,7 @@ use crate::planning_watched::planning_watched;
 use crate::short_string_compare::ShortStringCompare;
 use crate::spill_rules::SpillRules;
 use crate::without_constants::WithoutConstants;
-use crate::{SqlError, SqlOptions, TableKind, Tables, unique_keys};
+use crate::{SqlError, SqlFunction, SqlFunctionKind, SqlOptions, TableKind, Tables, unique_keys};
 
 /// Consumers of memory that an error names.
 const CONSUMERS_TOLD: std::num::NonZeroUsize = std::num::NonZeroUsize::new(3).expect("three is not zero");
@@ -206,6 +207,32 @@ impl Sessions {
 
     pub(crate) fn is_aggregate(&self, function: &str) -> bool {
         self.template.aggregate_functions().contains_key(&function.to_lowercase())
+    }
+
+    /// All functions with their help, by name.
+    pub(crate) fn described_functions(&self) -> Vec<SqlFunction> {
+        // An aggregate that takes the place of one of DataFusion's has the same help.
+        let originals = all_default_aggregate_functions();
+        let original = |name: &str| {
+            originals
+                .iter()
+                .find(|function| function.name() == name)
+                .and_then(|function| function.documentation())
+        };
+        let scalar = self.template.scalar_functions().iter().map(|(name, function)| {
+            SqlFunction::new(name, SqlFunctionKind::Scalar, function.documentation())
+        });
+        let aggregate = self.template.aggregate_functions().iter().map(|(name, function)| {
+            let help = function.documentation().or_else(|| original(name));
+            SqlFunction::new(name, SqlFunctionKind::Aggregate, help)
+        });
+        let window = self.template.window_functions().iter().map(|(name, function)| {
+            SqlFunction::new(name, SqlFunctionKind::Window, function.documentation())
+        });
+        let mut all: Vec<SqlFunction> = scalar.chain(aggregate).chain(window).collect();
+        all.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        all.dedup_by(|one, other| one.name == other.name);
+        all
     }
 
     /// Names of all functions, for completion.

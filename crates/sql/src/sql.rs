@@ -24,7 +24,7 @@ use crate::distributed::Distribution;
 use crate::run::{Run, check_kind};
 use crate::session::Sessions;
 use crate::watched::{RunMonitor, Watched, watch_spawned_tasks};
-use crate::{Dialect, ErrorKind, Progress, RunOptions, SqlError, SqlOptions, Tables, WireCopy};
+use crate::{Dialect, ErrorKind, Progress, RunOptions, SqlError, SqlFunction, SqlOptions, Tables, WireCopy};
 
 /// Nice value of SQL's threads: at 5 the kernel gives a thread about a third of the time of one at 0, where both want to run,
 /// and all of a core that is otherwise idle.
@@ -216,17 +216,9 @@ impl Sql {
             error = &mut given_up => return Err(error),
         };
         match columns {
-            Ok(Ok((schema, command))) => Ok(Answer {
-                schema,
-                command,
-                id,
-                progress,
-                rows: receiver,
-                task,
-                end: None,
-                ended: false,
-                given_up,
-            }),
+            Ok(Ok(head)) => {
+                Ok(Answer { head, id, progress, rows: receiver, task, end: None, ended: false, given_up })
+            }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(std::future::poll_fn(|context| task.poll_end(context)).await),
         }
@@ -328,6 +320,11 @@ impl Sql {
     /// Names of all functions that statements may call, in order.
     pub fn functions(&self) -> Vec<String> {
         self.inner.sessions.functions()
+    }
+
+    /// All functions with their help, by name.
+    pub fn described_functions(&self) -> Vec<SqlFunction> {
+        self.inner.sessions.described_functions()
     }
 
     /// The source of tables.

@@ -1,24 +1,31 @@
 //! Checks a query without running it.
 
-use std::sync::Arc;
-
-use swiftwater_event::StreamName;
+use swiftwater_event::{StreamName, Type};
 use swiftwater_lang::{
-    ColumnRole,
+    ColumnRole, parse_typed,
     plan::{Explain, Window},
 };
 
-use crate::{Principal, Runtime, RuntimeError, SubmitOptions, runtime::compile};
+use crate::{Principal, QueryForm, Runtime, RuntimeError, SubmitOptions, runtime::compile};
+
+/// A column of a query's records.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueryColumn {
+    /// Its name.
+    pub name: Box<str>,
+    /// The type of its values; none if only the events tell it.
+    pub ty: Option<Type>,
+    /// Its role in the result.
+    pub role: ColumnRole,
+}
 
 /// The facts of a query that could be run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryFacts {
     /// The stream that it would look at.
     pub stream: StreamName,
-    /// Names of its columns in order, where they are known before the events are (not for `*`).
-    pub columns: Option<Arc<[Box<str>]>>,
-    /// The roles of those columns.
-    pub roles: Option<Vec<ColumnRole>>,
+    /// Its columns in order, where they are known before the events are (not for `*`).
+    pub columns: Option<Vec<QueryColumn>>,
     /// True if it answers by windows.
     pub has_window: bool,
     /// The part of the plan that an EXPLAIN asks for; none if the answer is asked for.
@@ -37,8 +44,14 @@ impl Runtime {
         text: &str,
         options: &SubmitOptions,
     ) -> Result<QueryFacts, RuntimeError> {
-        let statement = self.parse(text, options)?;
+        let (parsed, _) =
+            self.with_parse_options(text, options, self.clock().now(), |parse_options| match options.form {
+                QueryForm::Bql => parse_typed(text, parse_options),
+                QueryForm::Json => options.form.parse(text, parse_options).map(|statement| (statement, None)),
+            });
+        let (statement, types) = parsed.map_err(RuntimeError::Query)?;
         let explain = statement.explain;
+        let roles = statement.query.column_roles();
         let query = compile(statement, self.config())?;
         let config = self.config();
         let stream = query.plan.stream.clone().or_else(|| config.default_stream.clone());
@@ -65,12 +78,24 @@ impl Runtime {
         let stated = query.plan.duration_ms.or(set(config.query_duration_ms_default));
         Ok(QueryFacts {
             stream,
-            columns: query.column_names(),
-            roles: query.plan.column_roles(),
+            columns: query
+                .column_names()
+                .zip(roles)
+                .map(|(names, roles)| columns(&names, types.as_deref(), roles)),
             has_window: query.plan.window != Window::None,
             explain,
             duration_ms: [stated, most].into_iter().flatten().min(),
             warnings,
         })
     }
+}
+
+fn columns(
+    names: &[Box<str>],
+    types: Option<&[(Box<str>, Type)]>,
+    roles: Vec<ColumnRole>,
+) -> Vec<QueryColumn> {
+    let ty = |place: usize| Some(types?.get(place)?.1.clone()).filter(|ty| *ty != Type::Any);
+    let columns = names.iter().zip(roles).enumerate();
+    columns.map(|(place, (name, role))| QueryColumn { name: name.clone(), ty: ty(place), role }).collect()
 }

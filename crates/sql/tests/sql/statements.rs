@@ -12,8 +12,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use swiftwater_sql::{
-    Dialect, ErrorKind, OtherStatements, Parameter, RecordBatch, RowGenerator, RunOptions, ScanRequest, Sql,
-    SqlError, SqlOptions, TableProvider, generated_table,
+    ColumnRole, Dialect, ErrorKind, OtherStatements, Parameter, RecordBatch, RowGenerator, RunMode,
+    RunOptions, ScanRequest, Sql, SqlError, SqlOptions, TableProvider, generated_table,
 };
 
 fn over_numbers(options: SqlOptions, batches: usize, rows: usize) -> Sql {
@@ -722,7 +722,14 @@ struct Streams;
 #[async_trait]
 impl OtherStatements for Streams {
     fn takes(&self, words: &[&str]) -> bool {
-        matches!(words, ["CREATE" | "DROP", "STREAM", ..])
+        matches!(words, ["CREATE" | "DROP", "STREAM", ..] | ["SHOW", "STREAMS", ..])
+    }
+
+    fn check(&self, text: &str) -> Result<(), SqlError> {
+        match text.contains("(") {
+            true => Ok(()),
+            false => Err(SqlError::new(ErrorKind::Invalid, "no columns")),
+        }
     }
 
     async fn run(&self, text: &str) -> Result<Option<RecordBatch>, SqlError> {
@@ -744,6 +751,110 @@ fn statements_of_the_engines_are_handed_to_it_as_they_are_written() {
     assert_eq!(error.to_string(), "cannot: DROP STREAM \"x;y\"");
     let error = block_on(csv(&sql, "CREATE STREAM s (a LONG)", RunOptions::default())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_read_only_run_refuses_what_changes_something_before_it_does() {
+    let sql = over_numbers(SqlOptions::default(), 1, 10);
+    let options =
+        || RunOptions { others: Some(Arc::new(Streams)), mode: RunMode::ReadOnly, ..RunOptions::default() };
+    for (text, words) in [
+        ("CREATE TABLE t AS SELECT 1 AS a", "CREATE TABLE"),
+        ("SELECT 1; INSERT INTO n SELECT * FROM n", "INSERT INTO"),
+        ("DROP TABLE n", "DROP TABLE"),
+        ("COPY (SELECT 1) TO 'x.csv'", "COPY"),
+        ("CREATE STREAM s (a LONG)", "CREATE STREAM"),
+        ("drop stream s", "DROP STREAM"),
+    ] {
+        let error = block_on(csv(&sql, text, options())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{text}");
+        let message = error.to_string();
+        assert!(message.contains(words) && message.contains("changes something"), "{text}: {message}");
+    }
+    for text in
+        ["SELECT 1 AS a", "EXPLAIN ANALYZE SELECT * FROM n", "SHOW TABLES", "SHOW STREAMS", "DESCRIBE n"]
+    {
+        block_on(csv(&sql, text, options())).unwrap();
+    }
+    // Nothing of it was done.
+    assert_eq!(block_on(csv(&sql, "SELECT count(*) AS n FROM n", options())).unwrap(), "n\n10\n");
+}
+
+#[test]
+fn a_planned_run_has_columns_and_does_nothing() {
+    let sql = over_numbers(SqlOptions::default(), 1, 10);
+    let planned = |text: &str| {
+        let options =
+            RunOptions { others: Some(Arc::new(Streams)), mode: RunMode::Plan, ..RunOptions::default() };
+        block_on(async {
+            let mut answer = sql.run(text, options).await?;
+            assert!(answer.next().await.is_none(), "{text}");
+            let names = answer.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+            Ok::<_, SqlError>((names.join(","), answer.changes()))
+        })
+    };
+    // It would take for ever.
+    let endless = "SELECT count(*) AS n FROM range(0, 1000000000) a, range(0, 1000000000) b";
+    assert_eq!(planned(endless).unwrap(), ("n".to_owned(), false));
+    for text in [
+        "CREATE TABLE t AS SELECT 1 AS a",
+        "INSERT INTO n SELECT * FROM n",
+        "DROP TABLE n",
+        "COPY (SELECT 1) TO 'x.csv'",
+        "CREATE STREAM s (a LONG)",
+    ] {
+        assert_eq!(planned(text).unwrap(), (String::new(), true), "{text}");
+    }
+    for text in [
+        "SELECT no_such FROM n",
+        "SELECT * FROM no_such",
+        "SELECT",
+        "INSERT INTO n SELECT no_such FROM n",
+        "CREATE STREAM s",
+    ] {
+        planned(text).unwrap_err();
+    }
+    assert_eq!(block_on(csv(&sql, "SELECT count(*) AS n FROM n", RunOptions::default())).unwrap(), "n\n10\n");
+}
+
+#[test]
+fn columns_have_roles() {
+    let sql = over_numbers(SqlOptions::default(), 1, 10);
+    let roles = |text: &str| {
+        let answer = block_on(sql.run(text, RunOptions::default())).unwrap();
+        let word = |role: &ColumnRole| match role {
+            ColumnRole::Key => "key".to_owned(),
+            ColumnRole::Measure(aggregate) => format!("measure {}", aggregate.as_deref().unwrap_or("-")),
+            ColumnRole::Time => "time".to_owned(),
+            ColumnRole::Other => "other".to_owned(),
+        };
+        let words = answer.roles().iter().map(word).collect::<Vec<_>>();
+        assert!(words.is_empty() || words.len() == answer.schema().fields().len(), "{text}");
+        words.join(", ")
+    };
+    for (text, expected) in [
+        ("SELECT value, value + 1 AS b FROM range(0, 3)", "other, other"),
+        (
+            "SELECT value % 2 AS k, count(*) AS n, sum(value) / count(*) AS m FROM range(0, 9) GROUP BY 1 ORDER BY n DESC LIMIT 1",
+            "key, measure COUNT, measure -",
+        ),
+        (
+            "SELECT n, k || 'x' AS y FROM (SELECT 'a' AS k, count(*) AS n FROM range(0, 9) GROUP BY k) AS t WHERE n > 1",
+            "measure COUNT, key",
+        ),
+        ("SELECT DISTINCT value FROM range(0, 9)", "key"),
+        (
+            "SELECT date_trunc('hour', to_timestamp(value)) AS h, max(value) AS m FROM range(0, 9) GROUP BY 1",
+            "time, measure MAX",
+        ),
+        ("SELECT now() AS t, 1 AS x", "time, other"),
+        ("SELECT value AS v, row_number() OVER (ORDER BY value) AS r FROM range(0, 3)", "other, other"),
+        ("SELECT value AS k, count(*) AS n FROM range(0, 3) GROUP BY ROLLUP (value)", "key, measure COUNT"),
+        ("SELECT 1 AS a UNION ALL SELECT 2", "other"),
+        ("SHOW TABLES", ""),
+    ] {
+        assert_eq!(roles(text), expected, "{text}");
+    }
 }
 
 #[test]
