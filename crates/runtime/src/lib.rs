@@ -58,13 +58,14 @@ pub use query::{
     id::{NotAnId, QueryId},
     listing::{QueryList, QueryPage, QuerySort},
     options::{Detached, QueryForm, SubmitOptions},
-    validate::QueryFacts,
+    validate::{QueryColumn, QueryFacts},
 };
 pub use runtime::Runtime;
 pub use status::{
     LATENCY_BOUNDS_MICROS, Metrics, QueryCost, QueryStatus, RecentEvent, RecentEvents, STAGES, ShardStatus,
     StreamStatus,
 };
+pub use stream::listing::{StreamList, StreamPage, StreamSort};
 pub use subscription::Subscription;
 pub use swiftwater_catalog::{CatalogError, ObjectKind, kind::durable_query::EndReason};
 pub use swiftwater_lang::ColumnRole;

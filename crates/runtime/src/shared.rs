@@ -330,6 +330,11 @@ impl Shared {
         self.streams.read().values().cloned().collect()
     }
 
+    /// The streams that the ticker looks at.
+    pub(crate) fn streams_with_queries(&self) -> Vec<Arc<Stream>> {
+        self.streams.read().values().filter(|stream| stream.has_queries()).cloned().collect()
+    }
+
     pub(crate) fn close_line(&self) {
         self.line.close();
     }

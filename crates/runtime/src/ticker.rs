@@ -71,7 +71,7 @@ impl TickerLoop {
     fn tick(&mut self) {
         let (shared, indexer) = (&self.shared, &self.indexer);
         let now = shared.clock.now();
-        for stream in shared.all_streams() {
+        for stream in shared.streams_with_queries() {
             shared.tick_stream(&stream, now);
             shared.tick_idle(&stream, now);
             start_rebuild(&stream, false, indexer);
@@ -87,6 +87,7 @@ impl TickerLoop {
                 stream.measure_rates(seconds);
                 stream.forget_replaced();
                 start_rebuild(&stream, stream.was_quiet(), indexer);
+                stream.rest_without_queries();
             }
             for stream in &followed {
                 stream.forget_replaced();

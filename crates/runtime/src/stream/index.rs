@@ -37,6 +37,7 @@ impl Stream {
         }
         let (offset, at) = match turn {
             Turn::Begins(number, at) => {
+                self.has_queries.store(true, Ordering::Release);
                 let offset = intake.next_offset;
                 let is_new = intake.begins.back().is_none_or(|(begin, _)| *begin < offset);
                 if intake.next_taken < offset && is_new {
@@ -93,6 +94,23 @@ impl Stream {
     /// Begins another second; returns true if queries neither came nor went in the last one.
     pub(crate) fn was_quiet(&self) -> bool {
         !self.has_changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// True if the ticker has to look at it.
+    pub(crate) fn has_queries(&self) -> bool {
+        self.has_queries.load(Ordering::Acquire)
+    }
+
+    /// Has the ticker pass it over if its last query has ended.
+    pub(crate) fn rest_without_queries(&self) {
+        if !self.has_queries() {
+            return;
+        }
+        // No query begins meanwhile.
+        let _change = self.change.lock();
+        if self.running_count() == 0 && self.next_due() == Millis::MAX {
+            self.has_queries.store(false, Ordering::Release);
+        }
     }
 
     /// Bytes of the index.

@@ -12,6 +12,7 @@ mod append;
 mod batching;
 mod index;
 mod intake;
+pub(crate) mod listing;
 mod recent;
 mod seen_fields;
 mod status;
@@ -48,6 +49,8 @@ pub struct Stream {
     pub(crate) merge: OrderedMutex<Merge, level::Merge>,
     /// True if the index was replaced since a second began.
     has_changed: AtomicBool,
+    /// True from the beginning of a query on, and false once there is none: only then the ticker passes it over.
+    has_queries: AtomicBool,
     /// Notified whenever `merge.position` has advanced.
     pub(crate) delivered: Condvar,
     /// Locked while the set of standing queries changes.
@@ -97,6 +100,7 @@ impl Stream {
             shards: (0..shards).map(|_| OrderedMutex::default()).collect(),
             merge: OrderedMutex::default(),
             has_changed: AtomicBool::new(false),
+            has_queries: AtomicBool::new(false),
             delivered: Condvar::new(),
             change: OrderedMutex::default(),
             tick: OrderedMutex::default(),

@@ -31,6 +31,11 @@ impl Stream {
         (intake.has_events || self.is_stored.load(Ordering::Relaxed)).then_some(intake.next_offset)
     }
 
+    /// Events a second, over the last second.
+    pub(super) fn events_per_second(&self) -> f64 {
+        self.rates.lock().events_per_second
+    }
+
     /// The share of its events that its sources send on, where they sample.
     pub fn sample(&self) -> Option<f64> {
         self.intake.lock().sample
