@@ -29,7 +29,7 @@ pub(crate) async fn show(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<
     Ok(json_response(StatusCode::OK, &answer))
 }
 
-fn node_json(node: &ClusterNode) -> Value {
+pub(crate) fn node_json(node: &ClusterNode) -> Value {
     json!({
         "node": node.name,
         "address": node.address,

@@ -27,6 +27,8 @@ mod bullet;
 mod changes;
 #[cfg(feature = "history")]
 mod cluster;
+mod columns;
+mod complete;
 mod console;
 #[cfg(feature = "history")]
 mod endpoints;
@@ -72,6 +74,7 @@ mod prometheus;
 pub use bullet::pubsub::PubSub;
 pub use inputs::CsvEvents;
 
+pub use about::SettingStatus;
 pub use config::{BulletConfig, ConsoleMode, OtlpConfig, ServerConfig, SyslogConfig};
 pub use engine::{Engine, EngineError, WITHOUT_HISTORY, is_shutting_down};
 pub use prefix::is_prefix;

@@ -22,6 +22,7 @@ use swiftwater_runtime::{
 use crate::{
     accept::{self, Form, prefers},
     body::{Encoding, Pieces, heavy},
+    columns::columns_json,
     parameters::{Parameters, bad, cut},
     prefix::prefix,
     problem::Problem,
@@ -128,7 +129,7 @@ pub(crate) async fn validate(
     let facts = heavy(heaviness(text), || shared.engine.check(&Principal::anonymous(), text, &options))?;
     let answer = json!({
         "stream": facts.stream.as_str(),
-        "columns": facts.columns.as_deref(),
+        "columns": facts.columns.as_deref().map(columns_json),
         "windowed": facts.has_window,
         "explain": facts.explain.is_some(),
         "duration_ms": facts.duration_ms,

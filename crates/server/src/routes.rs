@@ -19,7 +19,7 @@ use tower_service::Service as _;
 use tracing::Level;
 
 use crate::{
-    about, bullet, console, ingest, inputs, metrics_history, openapi,
+    about, bullet, complete, console, ingest, inputs, metrics_history, openapi,
     prefix::{place_under, prefix},
     prepared,
     problem::{NodeAddress, Problem},
@@ -33,7 +33,7 @@ use crate::{
 use crate::{backups, changes, cluster, endpoints, search, sql, views};
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 41] = [
+const ROUTES: [&str; 45] = [
     "/",
     "/healthz",
     "/readyz",
@@ -49,7 +49,9 @@ const ROUTES: [&str; 41] = [
     "/v1/cluster",
     "/v1/cluster/drain",
     "/v1/cluster/queries",
+    "/v1/complete",
     "/v1/console/{build}/{file}",
+    "/v1/functions",
     "/v1/metrics/history",
     "/v1/openapi.json",
     "/v1/prepared",
@@ -62,7 +64,9 @@ const ROUTES: [&str; 41] = [
     "/v1/searches",
     "/v1/searches/{id}",
     "/v1/server",
+    "/v1/settings",
     "/v1/sql",
+    "/v1/sql/validate",
     "/v1/sql/{id}",
     "/v1/streams/{stream}/paths",
     "/v1/streams/{stream}/recent",
@@ -105,6 +109,9 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .merge(history_routes())
         .route("/v1/console/{build}/{file}", get(console::file))
         .route("/v1/server", get(about::about))
+        .route("/v1/settings", get(about::settings))
+        .route("/v1/complete", post(complete::options))
+        .route("/v1/functions", get(complete::functions_list))
         .route("/v1/ws", get(ws::connect))
         .route("/v1/openapi.json", get(openapi::contract))
         .merge(inputs::routes())
@@ -127,6 +134,7 @@ fn history_routes() -> Router<Arc<Shared>> {
         .route("/v1/searches", get(search::list))
         .route("/v1/searches/{id}", get(search::show).delete(search::end))
         .route("/v1/sql", post(sql::run).get(sql::list))
+        .route("/v1/sql/validate", post(sql::validate))
         .route("/v1/sql/{id}", get(sql::show).delete(sql::cancel))
         .route("/v1/backups", post(backups::begin))
         .route("/v1/backups/{id}", get(backups::show).delete(backups::end))

@@ -10,7 +10,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     pin::pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -28,6 +28,7 @@ use tokio::{
 };
 
 use crate::{
+    about::SettingStatus,
     budget::{Budget, Share},
     bullet,
     config::ServerConfig,
@@ -138,6 +139,8 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     phase: watch::Sender<Phase>,
     shown: ShownStreams,
+    /// The settings in effect, set once before the server runs.
+    pub(crate) settings: OnceLock<Vec<SettingStatus>>,
 }
 
 /// State shared by the requests of one connection; it counts as open until all of them and the work that they began
@@ -293,6 +296,7 @@ impl Server {
             recorder: Recorder::new(config.metrics_history_ms),
             phase: watch::Sender::new(Phase::Running),
             shown: ShownStreams::default(),
+            settings: OnceLock::new(),
             engine,
             config,
         };
@@ -308,6 +312,14 @@ impl Server {
             #[cfg(feature = "history")]
             pubsub: None,
         })
+    }
+
+    /// The server with a list of its settings, for those who ask.
+    #[must_use]
+    pub fn with_settings(self, settings: Vec<SettingStatus>) -> Server {
+        // The first list counts; a server is built once.
+        let _ = self.shared.settings.set(settings);
+        self
     }
 
     /// The server with Bullet's PubSub over topics of Kafka.

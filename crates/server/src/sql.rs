@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! POST /v1/sql?dialect=native|spark      the statements as text, or {"query": "…", "parameters": […], "dialect": "…"}
+//! POST /v1/sql/validate                  plans the same, and runs nothing
 //! GET /v1/sql                            the running statements, with their progress
 //! GET, DELETE /v1/sql/{id}               one of them, or why it failed; ends it
 //! ```
@@ -32,9 +33,10 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value, json};
 use swiftwater_sql::{
-    Answer, Dialect, Distributed, ErrorKind, OtherStatements, Parameter, Progress, RunOptions, Running, Sql,
-    SqlError, TaskReading,
+    Answer, ColumnRole, Command, Dialect, Distributed, ErrorKind, OtherStatements, Parameter, Progress,
+    RunMode, RunOptions, Running, Sql, SqlError, TaskReading,
     forms::{Form, FormWriter},
+    type_name,
 };
 use tokio::time::Instant;
 
@@ -54,6 +56,11 @@ use crate::{
 const DISTRIBUTED_FIELD: &str = "swiftwater-distributed";
 /// The field that names a statement.
 pub(crate) const STATEMENT_FIELD: HeaderName = HeaderName::from_static("swiftwater-statement");
+/// The field that has the columns of an answer.
+const COLUMNS_FIELD: HeaderName = HeaderName::from_static("swiftwater-columns");
+const COLUMNS_BYTES_MAX: usize = 8 << 10;
+/// `{"name":"a"}` and a comma.
+const COLUMN_BYTES_MIN: usize = 13;
 /// Bytes kept of the text of an ended statement.
 const TEXT_SHOWN_BYTES: usize = 2000;
 const ID_CHARS_MAX: usize = 64;
@@ -143,8 +150,9 @@ impl Ended {
 /// Runs statements; the last one answers.
 pub(crate) async fn run(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let parameters = Parameters::parse(parts.uri.query(), &["dialect"])?;
+    let parameters = Parameters::parse(parts.uri.query(), &["dialect", "read_only"])?;
     let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
+    let mode = if parameters.flag("read_only")? { RunMode::ReadOnly } else { RunMode::Run };
     let form = accept::sql_form(&parts.headers)?;
     let id = statement_id(&parts.headers)?;
     let access = shared.sql.access()?.clone();
@@ -165,6 +173,7 @@ pub(crate) async fn run(State(shared): State<Arc<Shared>>, request: Request) -> 
         others: access.others,
         id: id.clone(),
         client: parts.extensions.get::<Arc<Connection>>().map(|connection| connection.address),
+        mode,
         ..RunOptions::default()
     };
     let begun = Instant::now();
@@ -176,6 +185,7 @@ pub(crate) async fn run(State(shared): State<Arc<Shared>>, request: Request) -> 
         (Err(error), None) => return Err(error.into()),
     };
     let id = answer.id().to_owned();
+    let columns = columns_field(&answer);
     let body = AnswerBody::begin(Arc::clone(&shared), answer, form, shown, begun).await;
     let body = body.map_err(|problem| shared.sql.failed(&id, problem))?;
     let mut response = Response::new(body);
@@ -185,7 +195,72 @@ pub(crate) async fn run(State(shared): State<Arc<Shared>>, request: Request) -> 
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(STATEMENT_FIELD, id);
     }
+    if let Some(columns) = columns {
+        headers.insert(COLUMNS_FIELD, columns);
+    }
     Ok(response)
+}
+
+/// Plans statements and runs nothing; the columns are those of the last one.
+pub(crate) async fn validate(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let parameters = Parameters::parse(parts.uri.query(), &["dialect"])?;
+    let dialect = parameters.get("dialect").map(dialect_of).transpose()?;
+    let access = shared.sql.access()?.clone();
+    let ask = SqlAsk::of_body(&parts.headers, body_of(&shared, &parts.headers, body).await?, dialect)?;
+    let options = RunOptions {
+        dialect: ask.dialect,
+        parameters: ask.parameters,
+        others: access.others,
+        client: parts.extensions.get::<Arc<Connection>>().map(|connection| connection.address),
+        mode: RunMode::Plan,
+        ..RunOptions::default()
+    };
+    let answer = access.sql.run(ask.text, options).await?;
+    let columns = (answer.command() == Command::Query).then(|| columns_json(&answer));
+    Ok(json_response(StatusCode::OK, &json!({"columns": columns, "changes": answer.changes()})))
+}
+
+fn columns_json(answer: &Answer) -> Value {
+    let columns = answer.schema().fields().iter().enumerate().map(|(place, field)| {
+        let mut column = json!({"name": field.name(), "type": type_name(field.data_type())});
+        if let Some(role) = answer.roles().get(place) {
+            column["role"] = match role {
+                ColumnRole::Key => "key",
+                ColumnRole::Measure(_) => "measure",
+                ColumnRole::Time => "time",
+                ColumnRole::Other => "other",
+            }
+            .into();
+            if let ColumnRole::Measure(Some(aggregate)) = role {
+                column["aggregate"] = aggregate.as_str().into();
+            }
+        }
+        column
+    });
+    columns.collect()
+}
+
+/// The columns as the value of a field, in ASCII; none if it would be too long for proxies.
+fn columns_field(answer: &Answer) -> Option<HeaderValue> {
+    let fields = answer.schema().fields();
+    if fields.is_empty() || fields.len() > COLUMNS_BYTES_MAX / COLUMN_BYTES_MIN {
+        return None;
+    }
+    let mut ascii = String::new();
+    for c in columns_json(answer).to_string().chars() {
+        if c.is_ascii() {
+            ascii.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                ascii.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    HeaderValue::from_str(&ascii).ok().filter(|value| value.len() <= COLUMNS_BYTES_MAX)
 }
 
 /// Lists the running statements.
@@ -234,7 +309,7 @@ fn failed_json(id: &str, problem: &Problem) -> Value {
     json!({"id": id, "error": problem.to_json()})
 }
 
-fn running_json(running: &Running) -> Value {
+pub(crate) fn running_json(running: &Running) -> Value {
     progress_json(&running.id, &running.text, running.elapsed, &running.progress)
 }
 
@@ -280,6 +355,10 @@ fn statement_id(headers: &HeaderMap) -> Result<Option<String>, Problem> {
             cut(id)
         ))
         .hint("Choose another name, such as `report-7`."));
+    }
+    if id == "validate" {
+        let detail = "a statement cannot be named `validate`: this is a path of the server";
+        return Err(Problem::bad_request(detail).hint("Choose another name, such as `report-7`."));
     }
     if (1..=ID_CHARS_MAX).contains(&id.len()) && id.bytes().all(is_part) {
         return Ok(Some(id.to_owned()));

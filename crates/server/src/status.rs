@@ -9,7 +9,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use swiftwater_event::StreamName;
-use swiftwater_runtime::Principal;
+use swiftwater_runtime::{Principal, StreamList, StreamSort};
 
 use crate::{
     accept::prefers,
@@ -17,13 +17,16 @@ use crate::{
     config::ConsoleMode,
     console,
     inputs::greeting,
-    parameters::Parameters,
+    parameters::{Parameters, bad, cut},
     problem::Problem,
     prometheus,
     routes::{Name, name},
     server::Shared,
     wire::stream_json,
 };
+
+/// The most streams of one list, which is some 4 MB.
+const STREAMS_MAX: usize = 10_000;
 
 /// `application/json` from a value, with a line's end.
 pub(crate) fn json_response(status: StatusCode, value: &Value) -> Response {
@@ -46,12 +49,44 @@ pub(crate) fn stream_name(path: Name) -> Result<StreamName, Problem> {
 }
 
 pub(crate) async fn streams(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, Problem> {
-    Parameters::parse(uri.query(), &[])?;
+    let parameters = Parameters::parse(uri.query(), &["prefix", "sort", "limit", "after"])?;
+    let sort = stream_sort_of(parameters.get("sort"))?;
+    let after = match parameters.get("after") {
+        None => None,
+        Some(_) if !sort.has_pages() => {
+            return Err(bad("a list by numbers has no next page: numbers change in the meantime")
+                .hint("Raise `limit`, or write sort=name."));
+        }
+        Some(name) => {
+            Some(StreamName::new(name).map_err(|error| bad(format!("parameter `after`: {error}")))?)
+        }
+    };
+    let prefix = parameters.get("prefix").unwrap_or_default().to_owned();
+    let list = StreamList { prefix, sort, limit: parameters.limit(STREAMS_MAX)?, after };
     Ok(heavy(usize::MAX, || {
-        let streams = shared.engine.streams(&Principal::anonymous());
-        let streams: Vec<Value> = streams.iter().map(stream_json).collect();
-        json_response(StatusCode::OK, &json!({"streams": streams}))
+        let page = shared.engine.list_streams(&Principal::anonymous(), &list);
+        let streams: Vec<Value> = page.streams.iter().map(stream_json).collect();
+        let mut answer = json!({"streams": streams});
+        if let Some(next) = page.next {
+            answer["next"] = next.as_str().into();
+        }
+        json_response(StatusCode::OK, &answer)
     }))
+}
+
+/// The order of a list of streams; by name where none is stated.
+pub(crate) fn stream_sort_of(name: Option<&str>) -> Result<StreamSort, Problem> {
+    Ok(match name {
+        None | Some("name") => StreamSort::Name,
+        Some("rate") => StreamSort::Rate,
+        Some("events") => StreamSort::Events,
+        Some("queries") => StreamSort::Queries,
+        Some("lag") => StreamSort::Lag,
+        Some(other) => {
+            return Err(bad(format!("`{}` is not an order of streams", cut(other)))
+                .hint("Write sort=name, rate, events, queries or lag."));
+        }
+    })
 }
 
 pub(crate) async fn stream(

@@ -50,7 +50,7 @@ pub(crate) async fn list(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<
     }))
 }
 
-fn view_json(view: &ViewStatus) -> Value {
+pub(crate) fn view_json(view: &ViewStatus) -> Value {
     let columns: Vec<Value> =
         view.columns.iter().map(|(name, ty)| json!({"name": name, "type": ty})).collect();
     json!({

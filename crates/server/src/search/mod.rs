@@ -188,7 +188,7 @@ fn no_search(id: &str) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "not-found", "The object does not exist", detail)
 }
 
-fn running_json(search: &RunningSearch) -> Value {
+pub(crate) fn running_json(search: &RunningSearch) -> Value {
     let state = match search.state {
         SearchState::Waiting => "waiting",
         SearchState::Running => "running",

@@ -4,7 +4,8 @@
 //! {"id": 1, "op": "query", "text": "SELECT …", "parameters": [], "dialect": "native", "linger_ms": 0,
 //!  "records_per_second_max": 1000, "credit": 1048576}
 //! {"id": 2, "op": "attach", "query": "01J…", "after": 12, "credit": 1048576}
-//! {"id": 3, "op": "status", "of": "streams", "interval_ms": 1000, "sort": "name", "limit": 200}
+//! {"id": 3, "op": "status", "of": "streams", "interval_ms": 1000, "sort": "rate", "limit": 200}
+//! {"id": 4, "op": "changes", "view": "users", "from": 1024}
 //! {"id": 1, "op": "credit", "bytes": 65536}
 //! {"id": 1, "op": "end"}
 //! {"id": 9, "op": "ping"}
@@ -19,13 +20,15 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use swiftwater_lang::{Dialect, plan::Literal};
-use swiftwater_runtime::{QueryId, QuerySort};
+use swiftwater_runtime::{QueryId, QuerySort, StreamSort};
 
+use super::objects::ObjectsOf;
 use crate::{
     parameters::cut,
     problem::Problem,
     queries::sort_of,
     query_request::{dialect_of, literals},
+    status::stream_sort_of,
 };
 
 /// The longest frame that the server sends, in bytes.
@@ -56,6 +59,7 @@ pub(super) enum Op {
     Query(QueryFrame),
     Attach(AttachFrame),
     Status(StatusFrame),
+    Changes(ChangesFrame),
     Credit(u64),
     End,
     Ping,
@@ -92,10 +96,20 @@ pub(super) struct StatusFrame {
     pub(super) credit: u64,
 }
 
+/// The changes of a view.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ChangesFrame {
+    pub(super) view: String,
+    /// The position to go on from; none: from now on.
+    pub(super) from: Option<u64>,
+    pub(super) credit: u64,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum StatusOf {
-    Streams,
+    Streams(StreamSort),
     Queries(QuerySort),
+    Objects(ObjectsOf),
 }
 
 impl ClientFrame {
@@ -127,7 +141,7 @@ struct Members(Map<String, Value>);
 
 impl Members {
     fn op(&mut self) -> Result<Op, Problem> {
-        const OPS: &str = "Operations are: query, attach, status, credit, end, ping.";
+        const OPS: &str = "Operations are: query, attach, status, changes, credit, end, ping.";
         let op =
             self.text("op")?.ok_or_else(|| Problem::bad_request("the frame has no member `op`").hint(OPS))?;
         Ok(match op.as_str() {
@@ -160,6 +174,13 @@ impl Members {
                 })
             }
             "status" => Op::Status(self.status()?),
+            "changes" => Op::Changes(ChangesFrame {
+                view: self
+                    .text("view")?
+                    .ok_or_else(|| Problem::bad_request("`changes` needs the member `view`"))?,
+                from: self.number("from")?,
+                credit: self.credit()?,
+            }),
             "credit" => Op::Credit(
                 self.number("bytes")?
                     .ok_or_else(|| Problem::bad_request("`credit` needs the member `bytes`"))?,
@@ -173,21 +194,23 @@ impl Members {
     }
 
     fn status(&mut self) -> Result<StatusFrame, Problem> {
-        const OF: &str = "Write \"of\": \"streams\" or \"queries\".";
+        let known = || format!("Kinds are: streams, queries, {}.", ObjectsOf::names());
         let sort = self.text("sort")?;
         let of = match self.text("of")?.as_deref() {
-            Some("streams") => match sort.as_deref() {
-                None | Some("rate") => StatusOf::Streams,
-                Some(other) => {
-                    return Err(Problem::bad_request(format!("`{}` is not an order of streams", cut(other)))
-                        .hint("Streams are in the order of their rates: sort=rate."));
+            Some("streams") => StatusOf::Streams(stream_sort_of(sort.as_deref().or(Some("rate")))?),
+            Some("queries") => StatusOf::Queries(sort_of(sort.as_deref().or(Some("newest")))?),
+            Some(other) => match ObjectsOf::named(other) {
+                Some(_) if sort.is_some() => {
+                    return Err(Problem::bad_request(format!("the status of {other} has no other order"))
+                        .hint("Leave out `sort`: they are in the order of their names."));
+                }
+                Some(kind) => StatusOf::Objects(kind),
+                None => {
+                    let detail = format!("there is no status of `{}`", cut(other));
+                    return Err(Problem::bad_request(detail).hint(known()));
                 }
             },
-            Some("queries") => StatusOf::Queries(sort_of(sort.as_deref().or(Some("newest")))?),
-            Some(other) => {
-                return Err(Problem::bad_request(format!("there is no status of `{}`", cut(other))).hint(OF));
-            }
-            None => return Err(Problem::bad_request("`status` needs the member `of`").hint(OF)),
+            None => return Err(Problem::bad_request("`status` needs the member `of`").hint(known())),
         };
         let interval_ms = self.number("interval_ms")?.unwrap_or(1_000);
         if !INTERVAL_MS.contains(&interval_ms) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use swiftwater_lang::Dialect;
 use swiftwater_runtime::{
-    ColumnRole, Emit, EndReason, Principal, QueryMeta, Records, SubmitOptions, Subscription,
+    Emit, EndReason, Principal, QueryColumn, QueryMeta, Records, SubmitOptions, Subscription,
 };
 
 use super::{
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     body::heavy,
+    columns::columns_json,
     problem::Problem,
     queries::{check_length, heaviness, or_elsewhere},
     query_request::{QueryRequest, Source},
@@ -43,12 +44,12 @@ pub(super) async fn attach(task: Task, ask: AttachFrame) {
         let options = SubmitOptions { dialect, ..SubmitOptions::default() };
         // Values of parameters are not known any more: such a text has the columns' names alone.
         let facts = shared.engine.check(&principal, &subscription.query().text, &options);
-        (subscription, facts.ok().and_then(|facts| facts.roles))
+        (subscription, facts.ok().and_then(|facts| facts.columns))
     });
     run(task, submitted, thinned).await;
 }
 
-type Submitted = (Subscription, Option<Vec<ColumnRole>>);
+type Submitted = (Subscription, Option<Vec<QueryColumn>>);
 
 async fn submit(task: &Task, ask: QueryFrame) -> Result<Submitted, Problem> {
     let (shared, principal) = (&task.shared, Principal::anonymous());
@@ -67,15 +68,15 @@ async fn submit(task: &Task, ask: QueryFrame) -> Result<Submitted, Problem> {
     }
     shared.engine.ask_cluster(text, &mut options).await?;
     let subscription = heavy(heaviness(text), || shared.engine.submit(&principal, text, options))?;
-    Ok((subscription, facts.roles))
+    Ok((subscription, facts.columns))
 }
 
 async fn run(task: Task, submitted: Result<Submitted, Problem>, thinned: Option<u64>) {
-    let (subscription, roles) = match submitted {
+    let (subscription, columns) = match submitted {
         Ok(submitted) => submitted,
         Err(problem) => return task.failed(&problem).await,
     };
-    let started = started(subscription.query(), roles.as_deref());
+    let started = started(subscription.query(), columns.as_deref());
     if task.send("started", None, &started.to_string()).await.is_err() {
         return;
     }
@@ -147,20 +148,11 @@ fn written(task: &Task, mut emit: Emit, thinning: Option<&mut Thinning>) -> Stri
     String::from_utf8(out).expect("records and metadata are written as UTF-8")
 }
 
-fn started(query: &QueryMeta, roles: Option<&[ColumnRole]>) -> Value {
-    let columns = query.columns.as_ref().map(|names| {
-        let columns = names.iter().enumerate().map(|(place, name)| {
-            let mut column = json!({"name": name});
-            if let Some(role) = roles.and_then(|roles| roles.get(place)) {
-                column["role"] = role.name().into();
-                if let ColumnRole::Measure(Some(aggregate)) = role {
-                    column["aggregate"] = (*aggregate).into();
-                }
-            }
-            column
-        });
-        columns.collect::<Vec<_>>()
-    });
+fn started(query: &QueryMeta, columns: Option<&[QueryColumn]>) -> Value {
+    let columns = match columns {
+        Some(columns) => Some(columns_json(columns)),
+        None => query.columns.as_ref().map(|names| names.iter().map(|name| json!({"name": name})).collect()),
+    };
     json!({
         "query": query.id.to_string(),
         "text": &*query.text,

@@ -11,9 +11,12 @@
 //!
 //! A connection that breaks drops its subscriptions; a query with `linger_ms` goes on for that time, and `attach` takes it up.
 
+#[cfg(feature = "history")]
+mod changes;
 mod credit;
 mod frame;
 mod live;
+mod objects;
 mod status;
 mod thinning;
 mod writer;
@@ -267,6 +270,13 @@ impl Reader {
                 let task = self.task(id, ask.credit)?;
                 self.tasks.spawn(status::run(task, ask));
             }
+            #[cfg(feature = "history")]
+            Op::Changes(ask) => {
+                let task = self.task(id, ask.credit)?;
+                self.tasks.spawn(changes::run(task, ask));
+            }
+            #[cfg(not(feature = "history"))]
+            Op::Changes(_) => return Err(Problem::bad_request(crate::engine::WITHOUT_HISTORY)),
         }
         Ok(None)
     }

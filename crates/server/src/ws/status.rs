@@ -1,15 +1,17 @@
-//! The status of streams and queries over a connection, again and again.
+//! The status of objects over a connection, again and again.
 
 use serde_json::Value;
-use swiftwater_runtime::{Principal, QueryList, StreamStatus};
+use swiftwater_runtime::{Principal, QueryList, StreamList};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
     Task,
     frame::{StatusFrame, StatusOf},
+    objects::objects,
 };
 use crate::{
     body::heavy,
+    problem::Problem,
     queries::list_text,
     server::{Phase, Shared},
     wire::{stream_json, time_text},
@@ -25,7 +27,10 @@ pub(super) async fn run(task: Task, ask: StatusFrame) {
             () = task.control.end.notified() => "client",
             () = task.shared.reached(Phase::Draining) => "shutdown",
             () = async { task.control.credit.available().await; ticks.tick().await; } => {
-                let data = heavy(usize::MAX, || text(&task.shared, &ask));
+                let data = match text(&task.shared, &ask).await {
+                    Ok(data) => data,
+                    Err(problem) => return task.failed(&problem).await,
+                };
                 if task.send("status", None, &data).await.is_err() {
                     return;
                 }
@@ -36,28 +41,23 @@ pub(super) async fn run(task: Task, ask: StatusFrame) {
     }
 }
 
-fn text(shared: &Shared, ask: &StatusFrame) -> String {
+async fn text(shared: &Shared, ask: &StatusFrame) -> Result<String, Problem> {
     let now = time_text(shared.engine.clock().now());
-    match ask.of {
-        StatusOf::Streams => {
-            let streams = busiest(shared.engine.streams(&Principal::anonymous()), ask.limit);
-            let streams: Vec<Value> = streams.iter().map(stream_json).collect();
+    Ok(match ask.of {
+        StatusOf::Streams(sort) => heavy(usize::MAX, || {
+            let list = StreamList { prefix: String::new(), sort, limit: ask.limit, after: None };
+            let page = shared.engine.list_streams(&Principal::anonymous(), &list);
+            let streams: Vec<Value> = page.streams.iter().map(stream_json).collect();
             format!("{{\"of\":\"streams\",\"now\":\"{now}\",\"streams\":{}}}", Value::from(streams))
-        }
-        StatusOf::Queries(sort) => {
+        }),
+        StatusOf::Queries(sort) => heavy(usize::MAX, || {
             let list = QueryList { prefix: String::new(), sort, limit: ask.limit, after: None };
             let list = list_text(shared, &list);
             format!("{{\"of\":\"queries\",\"now\":\"{now}\",{}", &list[1..])
+        }),
+        StatusOf::Objects(kind) => {
+            let (objects, name) = (Value::from(objects(shared, kind, ask.limit).await?), kind.name());
+            format!("{{\"of\":\"{name}\",\"now\":\"{now}\",\"{name}\":{objects}}}")
         }
-    }
-}
-
-/// The streams with the highest rates, and among equal ones in the order of their names.
-fn busiest(mut streams: Vec<StreamStatus>, limit: usize) -> Vec<StreamStatus> {
-    streams.sort_by(|one, other| {
-        let by_rate = other.events_per_second.total_cmp(&one.events_per_second);
-        by_rate.then_with(|| one.name.cmp(&other.name))
-    });
-    streams.truncate(limit);
-    streams
+    })
 }

@@ -33,7 +33,7 @@ async fn unknown_paths_and_methods_are_problems() {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_refuse_parameters_they_do_not_know() {
     let server = Running::start().await;
-    for path in ["/v1/streams?x=1", "/v1/queries/a?x=1", "/v1/streams/s?limit=1"] {
+    for path in ["/v1/server?x=1", "/v1/queries/a?x=1", "/v1/streams/s?limit=1"] {
         let problem = server.get(path).await.problem(StatusCode::BAD_REQUEST, "parameter-invalid").await;
         assert_eq!(problem["hint"], "This call takes no parameters.");
     }

@@ -9,6 +9,7 @@ mod backups;
 mod bullet;
 mod clients;
 mod cluster;
+mod complete;
 mod console;
 mod contract;
 mod endpoints;

@@ -416,7 +416,8 @@ async fn queries_are_validated_without_being_run() {
     let validate = async |body: &str| server.send("POST", "/v1/queries/validate", &[], body.to_owned()).await;
     let text = "SELECT a, COUNT(*) AS n FROM STREAM(s, 5000, TIME) GROUP BY a WINDOWING TUMBLING(1000, TIME)";
     let facts = validate(text).await.json().await;
-    let expected = json!({"stream": "s", "columns": ["a", "n"], "windowed": true, "explain": false,
+    let expected = json!({"stream": "s", "columns": [{"name": "a", "role": "key"},
+        {"name": "n", "type": "LONG", "role": "measure", "aggregate": "COUNT"}], "windowed": true, "explain": false,
         "duration_ms": 5000, "warnings": ["stream `s` has had no event yet"]});
     assert_eq!(facts, expected);
     assert_eq!(validate(ALL).await.json().await["columns"], json!(null));

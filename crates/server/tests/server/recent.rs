@@ -95,6 +95,41 @@ async fn paths_of_the_newest_events_are_described() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn streams_are_listed_a_page_at_a_time() {
+    let server = Running::start().await;
+    for n in 0..7 {
+        server.ingest(&format!("s{n}"), "{}\n".repeat(n + 1)).await;
+    }
+    server.ingest("other", "{}\n").await;
+    let names = |page: &Value| {
+        let streams = page["streams"].as_array().unwrap().iter();
+        streams.map(|stream| stream["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    let all = ok(&server, "/v1/streams").await;
+    assert_eq!((names(&all).as_str(), all.get("next")), ("other s0 s1 s2 s3 s4 s5 s6", None));
+    // Each stream is on one page, whatever the size of a page.
+    for limit in 1..9 {
+        let (mut seen, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = ok(&server, &format!("/v1/streams?prefix=s&limit={limit}{after}")).await;
+            assert!(page["streams"].as_array().unwrap().len() <= limit);
+            seen.push(names(&page));
+            let Some(next) = page["next"].as_str() else { break };
+            after = format!("&after={next}");
+        }
+        assert_eq!(seen.join(" "), "s0 s1 s2 s3 s4 s5 s6");
+        assert_eq!(seen.len(), 7_usize.div_ceil(limit));
+    }
+    let most = ok(&server, "/v1/streams?sort=events&limit=3").await;
+    assert_eq!((names(&most).as_str(), most.get("next")), ("s6 s5 s4", None));
+    let _query = server.ask("application/x-ndjson", "SELECT * FROM STREAM(s3, MAX, TIME)").await;
+    assert_eq!(names(&ok(&server, "/v1/streams?sort=queries&limit=1").await), "s3");
+    for wrong in ["sort=x", "sort=rate&after=s1", "limit=0", "limit=10001", "after=%20", "order=name"] {
+        problem(&server, &format!("/v1/streams?{wrong}"), 400).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn samples_have_limits_and_need_a_stream() {
     let server = Running::start().await;
     server.ingest("s", "{}\n").await;

@@ -209,3 +209,46 @@ async fn a_statement_that_gave_no_rows_is_told_of_after_its_end() {
     soon(asked).await.unwrap().problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable").await;
     assert_eq!(ended(&id).await["error"]["detail"], "the statement was cancelled");
 }
+
+#[tokio::test]
+async fn an_answer_names_its_columns_in_a_field() {
+    let server = start().await;
+    let ask = async |text: &str| server.send("POST", "/v1/sql", &[], text.to_owned()).await;
+    let reply = ask("SELECT 'a' AS \"gr\u{f6}\u{1f600}\", count(*) AS n FROM range(0, 5) GROUP BY 1").await;
+    let columns: Value = serde_json::from_str(reply.field("swiftwater-columns")).unwrap();
+    let expected = json!([
+        {"name": "gr\u{f6}\u{1f600}", "type": "VARCHAR", "role": "key"},
+        {"name": "n", "type": "BIGINT", "role": "measure", "aggregate": "COUNT"},
+    ]);
+    assert_eq!(columns, expected);
+    // Proxies refuse long fields.
+    let many = (0..500).map(|n| format!("{n} AS column_{n}")).collect::<Vec<_>>().join(", ");
+    let reply = ask(&format!("SELECT {many}")).await;
+    assert_eq!((reply.status, reply.headers.get("swiftwater-columns")), (200, None));
+}
+
+#[tokio::test]
+async fn statements_are_planned_without_being_run() {
+    let server = start().await;
+    let validate = async |text: &str| server.send("POST", "/v1/sql/validate", &[], text.to_owned()).await;
+    let facts = validate(ENDLESS).await.json().await;
+    let column = json!({"name": "count(*)", "type": "BIGINT", "role": "measure", "aggregate": "COUNT"});
+    assert_eq!(facts, json!({"columns": [column], "changes": false}));
+    let facts = validate("CREATE TABLE t (a BIGINT)").await.json().await;
+    assert_eq!(facts, json!({"columns": null, "changes": true}));
+    let problem =
+        validate("SELECT 1;\nSELECT nothing").await.problem(StatusCode::NOT_FOUND, "not-found").await;
+    assert_eq!((&problem["line"], &problem["column"]), (&json!(2), &json!(8)));
+    let reserved = [("swiftwater-statement", "validate")];
+    let reply = server.send("POST", "/v1/sql", &reserved, "SELECT 1".to_owned()).await;
+    assert_eq!(reply.status, 400);
+}
+
+#[tokio::test]
+async fn a_read_only_request_changes_nothing() {
+    let server = start().await;
+    let ask = async |text: &str| server.send("POST", "/v1/sql?read_only=true", &[], text.to_owned()).await;
+    assert_eq!(ask("SELECT 1 AS a").await.text().await, "[{\"a\":1}]\n");
+    let problem = ask("SELECT 1; DROP TABLE t").await.problem(StatusCode::BAD_REQUEST, "query-invalid").await;
+    assert!(problem["detail"].as_str().unwrap().contains("DROP TABLE"), "{problem}");
+}

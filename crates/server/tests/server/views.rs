@@ -310,7 +310,12 @@ async fn events_are_joined_with_rows_of_views_and_tables() {
     let query = "SELECT f.dest, a.city, r.n FROM STREAM(live) AS f LEFT JOIN airports AS a ON a.faa = f.dest \
          JOIN routes AS r ON r.origin = f.origin AND r.dest = f.dest LIMIT 2";
     let valid = server.send("POST", "/v1/queries/validate", &[], query).await;
-    assert_eq!((valid.status, valid.json().await["columns"].clone()), (200, json!(["dest", "city", "n"])));
+    let columns = json!([
+        {"name": "dest", "role": "other"},
+        {"name": "city", "role": "other", "type": "STRING"},
+        {"name": "n", "role": "other", "type": "LONG"},
+    ]);
+    assert_eq!((valid.status, valid.json().await["columns"].clone()), (200, columns));
     let mut results = server.ask("*/*", query).await;
     let events = "{\"origin\":\"EWR\",\"dest\":\"ORD\"}\n{\"origin\":\"EWR\",\"dest\":\"LAX\"}\n{\"origin\":\"JFK\",\"dest\":\"São Paulo/GRU\"}";
     assert_eq!(server.ingest("live", events).await.status, 200);

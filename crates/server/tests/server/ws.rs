@@ -146,8 +146,8 @@ async fn emits_come_as_they_do_over_http() {
     };
     let expected = json!([
         {"name": "k", "role": "key"},
-        {"name": "n", "role": "measure", "aggregate": "COUNT"},
-        {"name": "window_start", "role": "window_start"},
+        {"name": "n", "type": "LONG", "role": "measure", "aggregate": "COUNT"},
+        {"name": "window_start", "type": "LONG", "role": "window_start"},
     ]);
     assert_eq!(columns, expected);
     drop(lines.emit());
@@ -277,11 +277,12 @@ async fn nothing_is_sent_without_credit_and_what_is_missed_is_counted() {
     socket.ask(1, "SELECT n FROM STREAM(s, MAX, TIME)", json!({"credit": 1})).await;
     for n in 1..=20 {
         assert_eq!(server.ingest("s", format!("{{\"n\": {n}}}")).await.status, 200);
+        // Each is an emit of its own.
+        soon(async { while server.get("/v1/queries").await.json().await["queries"][0]["records"] != n {} })
+            .await;
     }
     socket.send(json!({"id": 2, "op": "ping"})).await;
     assert_eq!(socket.frame().await["event"], "pong", "no emit came before it");
-    soon(async { while server.get("/v1/queries").await.json().await["queries"][0]["records"] != 20 {} })
-        .await;
     socket.send(json!({"id": 1, "op": "credit", "bytes": 1_000_000})).await;
     let (mut seen, mut dropped) = (Vec::new(), 0);
     while seen.len() as u64 + dropped < 20 {
@@ -408,6 +409,122 @@ async fn statuses_come_again_and_again() {
             break;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_kind_of_objects_has_a_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Running::storing(dir.path(), |_| {}).await;
+    for text in [
+        "CREATE STREAM s (k STRING, ts TIMESTAMP)",
+        "CREATE STREAM alerts (k STRING, firing BOOLEAN)",
+        "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n FROM STREAM(s) GROUP BY k",
+        "CREATE MATERIALIZED VIEW h AS SELECT window_start, k, COUNT(*) AS n FROM STREAM(s) GROUP BY k \
+         WINDOWING TUMBLING(INTERVAL '5 minutes', EVENT(ts, INTERVAL '30 seconds'))",
+        "CREATE STREAM hours (window_start LONG, k STRING, n LONG)",
+        "CREATE ALERT a ON v WHEN n > 100 INTO alerts",
+        "CREATE TABLE counts (n BIGINT)",
+        "CREATE JOB j SCHEDULE '@yearly' AS INSERT INTO counts SELECT count(*) FROM s",
+        "CREATE SINK w FROM h INTO STREAM hours",
+    ] {
+        let reply = server.send("POST", "/v1/sql", &[], text).await;
+        let status = reply.status;
+        assert_eq!(status, 200, "{text}: {}", reply.text().await);
+    }
+    let mut socket = Socket::open(&server).await;
+    for (id, (of, expected)) in [
+        ("shards", "up_nanos"),
+        ("memory", "engine.pending_bytes_max"),
+        ("log", "sync_nanos"),
+        ("tables", "\"name\":\"s\""),
+        ("views", "\"name\":\"v\""),
+        ("jobs", "\"j\""),
+        ("sinks", "\"w\""),
+        ("alerts", "\"a\""),
+        ("joins", "[]"),
+        ("sources", "[]"),
+        ("statements", "[]"),
+        ("searches", "[]"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = id as u64;
+        socket.send(json!({"id": id, "op": "status", "of": of, "interval_ms": 3_600_000})).await;
+        let data = socket.expect(id, "status").await;
+        assert_eq!(data["of"], of);
+        assert!(data[of].to_string().contains(expected), "{of}: {data}");
+    }
+    for (frame, part) in [
+        (json!({"id": 50, "op": "status", "of": "nodes"}), "cluster"),
+        (json!({"id": 51, "op": "status", "of": "jobs", "sort": "name"}), "no other order"),
+        (json!({"id": 52, "op": "status", "of": "clouds"}), "clouds"),
+    ] {
+        let id = frame["id"].as_u64().unwrap();
+        socket.send(frame).await;
+        let problem = socket.expect(id, "problem").await;
+        assert!(problem.to_string().contains(part), "{problem}");
+        if part == "cluster" {
+            socket.expect(id, "ended").await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_a_view_come_and_go_on_where_they_broke() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Running::storing(dir.path(), |_| {}).await;
+    for text in [
+        "CREATE STREAM s (k STRING)",
+        "CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n FROM STREAM(s) GROUP BY k",
+    ] {
+        assert_eq!(server.send("POST", "/v1/sql", &[], text).await.status, 200, "{text}");
+    }
+    let ingest = async |k: &str| {
+        assert_eq!(server.ingest("s", format!("{{\"k\": \"{k}\"}}")).await.status, 200);
+    };
+    let mut socket = Socket::open(&server).await;
+    socket.send(json!({"id": 1, "op": "changes", "view": "v"})).await;
+    let started = socket.expect(1, "started").await;
+    assert_eq!((&started["view"], &started["position"]), (&json!("v"), &json!(0)));
+    ingest("a").await;
+    let change = socket.expect(1, "change").await;
+    assert_eq!(change["changes"], json!([{"key": ["a"], "row": {"k": "a", "n": 1}}]));
+    assert_eq!(change["position"], 1);
+    drop(socket);
+
+    ingest("b").await;
+    ingest("a").await;
+    let mut socket = Socket::open(&server).await;
+    socket.send(json!({"id": 7, "op": "changes", "view": "v", "from": 1})).await;
+    socket.expect(7, "started").await;
+    let (mut rows, mut position) = (std::collections::BTreeMap::new(), 0);
+    while position < 3 {
+        let change = socket.expect(7, "change").await;
+        for one in change["changes"].as_array().unwrap() {
+            rows.insert(one["key"][0].as_str().unwrap().to_owned(), one["row"]["n"].clone());
+        }
+        position = change["position"].as_u64().unwrap_or(position);
+    }
+    assert_eq!(rows, [("a".to_owned(), json!(2)), ("b".to_owned(), json!(1))].into());
+    socket.send(json!({"id": 7, "op": "end"})).await;
+    assert_eq!(socket.expect(7, "ended").await["reason"], "client");
+    // Without credit the feed waits, and loses nothing.
+    socket.send(json!({"id": 8, "op": "changes", "view": "v", "credit": 1})).await;
+    socket.expect(8, "started").await;
+    for _ in 0..3 {
+        ingest("c").await;
+    }
+    socket.send(json!({"id": 8, "op": "credit", "bytes": 1_000_000})).await;
+    loop {
+        let (event, data) = socket.event(8).await;
+        if event == "change" && data["changes"][0]["row"]["n"] == 3 {
+            break;
+        }
+    }
+    socket.send(json!({"id": 9, "op": "changes", "view": "nothing"})).await;
+    let problem = socket.expect(9, "problem").await;
+    assert_eq!(problem["status"], 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]
