@@ -144,8 +144,10 @@ Examples:
   swiftwater demo
   swiftwater demo --listen 127.0.0.1:0 --speed 600
   swiftwater demo --no-host --sample 0.1
+  swiftwater demo --data ~/swiftwater-demo
 
-The streams are `flights` (a replay of New York's flights of 2013; `STREAM()` names it) and `host` (samples of this machine).")]
+The streams are `flights` (a replay of New York's flights of 2013; `STREAM()` names it) and `host` (samples of this machine).
+Their events are stored in a temporary directory, which is removed at the end; --data keeps them, and --no-data stores nothing.")]
 pub(crate) struct DemoArgs {
     /// Flags of the server.
     #[command(flatten)]
@@ -162,6 +164,9 @@ pub(crate) struct DemoArgs {
     /// Omits the stream `flights`
     #[arg(long)]
     pub(crate) no_flights: bool,
+    /// Stores no events
+    #[arg(long, conflicts_with = "data")]
+    pub(crate) no_data: bool,
 }
 
 /// The server of a client command.

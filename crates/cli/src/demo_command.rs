@@ -21,6 +21,7 @@ use crate::{
     demo::{Flights, HostSampler, Replay},
     exit::{Failure, Outcome},
     serve::{load_settings, serve},
+    settings::Settings,
 };
 
 /// Events of one batch, at most.
@@ -29,6 +30,13 @@ const BATCH_EVENTS_MAX: usize = 5_000;
 const BATCH_INTERVAL_MS: u64 = 10;
 /// The most time between looks at the clock, should it be set.
 const LOOK_INTERVAL_MS: u64 = 1_000;
+/// Bytes of the flights that are stored.
+const FLIGHTS_BYTES_MAX: f64 = (1_u64 << 30) as f64;
+/// Bytes of a flight in the stream's table, about.
+const FLIGHT_BYTES: f64 = 100.0;
+const FLIGHTS_KEPT_MINUTES_MAX: u64 = 30 * 24 * 60;
+/// Samples of this machine are stored for a day.
+const HOST_KEPT_MINUTES: u64 = 24 * 60;
 /// Interval between samples of this machine.
 const HOST_INTERVAL_MS: u64 = 1_000;
 
@@ -37,20 +45,27 @@ pub(crate) fn run(args: &DemoArgs, clock: Arc<dyn Clock>) -> Outcome {
     if args.no_flights && args.no_host {
         return Err(anyhow::anyhow!("--no-flights and --no-host together leave no stream").into());
     }
-    let mut settings = load_settings(&args.server)?.settings;
+    let mut loaded = load_settings(&args.server)?;
+    let settings = &mut loaded.settings;
     if settings.engine.default_stream.is_none() {
         settings.engine.default_stream = Some(stream(if args.no_flights { "host" } else { "flights" }));
     }
+    let directory = temporary_directory(args, settings)?;
+    let place = match (&directory, settings.data_dir.is_empty()) {
+        (Some(_), _) => StoredIn::TemporaryDirectory,
+        (None, false) => StoredIn::Directory(settings.data_dir.clone()),
+        (None, true) => StoredIn::Nowhere,
+    };
     let pace = Arc::new(Pace::default());
     let mut feeders = Vec::new();
-    let served = serve(&settings, Arc::clone(&clock), |engine, addresses| {
+    let served = serve(&loaded, Arc::clone(&clock), |engine, addresses| {
         if !args.no_flights {
             feeders.push(feed_flights(args, engine, &clock, &pace)?);
         }
         if !args.no_host {
             feeders.push(feed_host(engine, &clock, &pace)?);
         }
-        welcome(args, addresses)
+        welcome(args, &place, addresses)
     });
     pace.stop();
     for feeder in feeders {
@@ -58,6 +73,35 @@ pub(crate) fn run(args: &DemoArgs, clock: Arc<dyn Clock>) -> Outcome {
         let _ = feeder.join();
     }
     served
+}
+
+/// The place of the demo's events.
+enum StoredIn {
+    /// A directory that goes with the process.
+    TemporaryDirectory,
+    /// This one, which stays.
+    Directory(String),
+    Nowhere,
+}
+
+/// The directory for the events of a demo that was given none; `settings` have it then. It is removed when it is dropped.
+#[cfg(feature = "history")]
+fn temporary_directory(
+    args: &DemoArgs,
+    settings: &mut Settings,
+) -> Result<Option<tempfile::TempDir>, Failure> {
+    if args.no_data || !settings.data_dir.is_empty() || !settings.cluster.name.is_empty() {
+        return Ok(None);
+    }
+    let made = tempfile::Builder::new().prefix("swiftwater-demo-").tempdir();
+    let made = made.context("a directory for temporary files cannot be made; --no-data needs none")?;
+    settings.data_dir = made.path().to_string_lossy().into_owned();
+    Ok(Some(made))
+}
+
+#[cfg(not(feature = "history"))]
+fn temporary_directory(_: &DemoArgs, _: &mut Settings) -> Result<Option<()>, Failure> {
+    Ok(None)
 }
 
 /// Makes feeders wait, and stops them.
@@ -120,6 +164,25 @@ impl Feed {
     }
 }
 
+/// Declares a stream whose events are stored for a time, if events are stored and nobody has declared it before.
+#[cfg(feature = "history")]
+fn declare(feed: &Feed, kept_minutes: Option<u64>) {
+    if feed.engine.sql().is_err() {
+        return;
+    }
+    let options = match kept_minutes {
+        Some(minutes) => format!("store = true, retention = '{minutes} minutes'"),
+        None => "store = false".to_owned(),
+    };
+    let text = format!("CREATE STREAM IF NOT EXISTS {} WITH ({options})", feed.stream);
+    if let Err(error) = feed.runtime.block_on(feed.engine.statements().run(&text)) {
+        tracing::error!(stream = %feed.stream, %error, "the demo's stream cannot be declared");
+    }
+}
+
+#[cfg(not(feature = "history"))]
+fn declare(_: &Feed, _: Option<u64>) {}
+
 fn sampled(batch: &EventBatch, share: f64, random: &mut SplitMix) -> EventBatch {
     let mut kept = EventBatchBuilder::default();
     for row in 0..batch.len() {
@@ -155,11 +218,20 @@ fn feed_flights(
     let sample = args.sample.map(|share| (share, SplitMix(clock.now_micros() as u64)));
     let mut feed = feed_of("flights", engine, clock);
     feed.sample = sample;
+    let kept_minutes = kept_minutes(args);
     spawn("flights", pace, move |pace| {
+        declare(&feed, kept_minutes);
         let mut lines = Vec::new();
         while pace.wait_ms(replay_due(&mut replay, &mut feed, &mut lines)?) {}
         Ok(())
     })
+}
+
+/// The minutes of flights that are a GiB in the stream's table; none if there are more than that in a minute.
+fn kept_minutes(args: &DemoArgs) -> Option<u64> {
+    let a_second = args.speed.times() * Flights::PER_SECOND * args.sample.unwrap_or(1.0);
+    let minutes = FLIGHTS_BYTES_MAX / (a_second * 60.0 * FLIGHT_BYTES);
+    (minutes >= 1.0).then(|| (minutes as u64).min(FLIGHTS_KEPT_MINUTES_MAX))
 }
 
 /// Appends the events that are due; returns the time until the next ones.
@@ -179,6 +251,7 @@ fn feed_host(engine: &Engine, clock: &Arc<dyn Clock>, pace: &Arc<Pace>) -> anyho
     let mut sampler = HostSampler::new().context("cannot sample this machine")?;
     let mut feed = feed_of("host", engine, clock);
     spawn("host", pace, move |pace| {
+        declare(&feed, Some(HOST_KEPT_MINUTES));
         let mut lines = Vec::new();
         let mut last_nanos = feed.clock.monotonic_nanos();
         loop {
@@ -221,15 +294,15 @@ fn stream(name: &str) -> StreamName {
 }
 
 /// Prints the address of the server and some commands to try; each of these answers within two seconds.
-fn welcome(args: &DemoArgs, addresses: &[SocketAddr]) -> Result<(), Failure> {
+fn welcome(args: &DemoArgs, place: &StoredIn, addresses: &[SocketAddr]) -> Result<(), Failure> {
     let Some(address) = addresses.first() else { return Ok(()) };
     let program = std::env::args().next().filter(|name| !name.contains(char::is_whitespace));
-    let text = welcome_text(args, program.as_deref().unwrap_or("swiftwater"), *address);
+    let text = welcome_text(args, program.as_deref().unwrap_or("swiftwater"), *address, place);
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)
 }
 
-fn welcome_text(args: &DemoArgs, program: &str, address: SocketAddr) -> String {
+fn welcome_text(args: &DemoArgs, program: &str, address: SocketAddr, place: &StoredIn) -> String {
     let elsewhere = if address.port() == 8080 && address.ip().is_loopback() {
         String::new()
     } else {
@@ -243,7 +316,20 @@ fn welcome_text(args: &DemoArgs, program: &str, address: SocketAddr) -> String {
     if !args.no_host {
         streams.push("`host` (this machine)".to_owned());
     }
-    out.push_str(&format!("\nLive streams: {}.\nTry in another terminal:\n\n", streams.join(" and ")));
+    out.push_str(&format!("\nOpen http://{address} in a browser: the console.\n"));
+    out.push_str(&format!("Live streams: {}.\n", streams.join(" and ")));
+    out.push_str(&match place {
+        StoredIn::TemporaryDirectory => {
+            "Their events are stored until the server stops; --data DIR keeps them.\n".to_owned()
+        }
+        StoredIn::Directory(directory) => format!("Their events are stored in {directory}.\n"),
+        StoredIn::Nowhere if cfg!(feature = "history") => "Nothing is stored.\n".to_owned(),
+        StoredIn::Nowhere => {
+            "This binary has live queries alone. `make build` makes one with SQL, views and search.\n"
+                .to_owned()
+        }
+    });
+    out.push_str("Try in another terminal:\n\n");
     for query in queries(args) {
         out.push_str(&format!("  {program} query {elsewhere}\"{query}\"\n"));
     }
@@ -251,6 +337,11 @@ fn welcome_text(args: &DemoArgs, program: &str, address: SocketAddr) -> String {
     out.push_str(&format!(
         "  curl -N http://{address}/v1/queries -H 'Accept: text/event-stream' -d '{curled}'\n"
     ));
+    if !matches!(place, StoredIn::Nowhere) && kept_minutes(args).is_some() && !args.no_flights {
+        let statement =
+            "SELECT carrier, count(*) AS flights FROM flights GROUP BY carrier ORDER BY flights DESC";
+        out.push_str(&format!("  {program} sql {elsewhere}\"{statement}\"\n"));
+    }
     out.push_str(&format!("  {program} top {}\n\nCtrl-C stops the server.\n", elsewhere.trim_end()));
     out
 }
@@ -294,7 +385,7 @@ mod tests {
     fn welcome(flags: &[&str], address: &str) -> String {
         let line = ["swiftwater", "demo"].into_iter().chain(flags.iter().copied());
         let Command::Demo(args) = Cli::try_parse_from(line).unwrap().command else { panic!("not demo") };
-        welcome_text(&args, "swiftwater", address.parse().unwrap())
+        welcome_text(&args, "swiftwater", address.parse().unwrap(), &StoredIn::TemporaryDirectory)
     }
 
     #[test]
@@ -310,6 +401,20 @@ mod tests {
     fn only_streams_that_are_there_are_asked_about() {
         assert!(!welcome(&["--no-flights"], "127.0.0.1:8080").contains("flights"));
         assert!(!welcome(&["--no-host"], "127.0.0.1:8080").contains("host,"));
+    }
+
+    #[test]
+    fn flights_are_stored_for_as_long_as_they_are_a_gib() {
+        let kept = |flags: &[&str]| {
+            let line = ["swiftwater", "demo"].into_iter().chain(flags.iter().copied());
+            let Command::Demo(args) = Cli::try_parse_from(line).unwrap().command else { panic!("not demo") };
+            kept_minutes(&args)
+        };
+        let usual = kept(&[]).unwrap();
+        assert!((200..400).contains(&usual), "{usual}");
+        assert!(kept(&["--sample", "0.5"]).unwrap().abs_diff(usual * 2) <= 1);
+        assert_eq!(kept(&["--speed", "1"]), Some(FLIGHTS_KEPT_MINUTES_MAX));
+        assert_eq!(kept(&["--speed", "max"]), None);
     }
 
     #[test]

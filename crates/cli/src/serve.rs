@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ServeArgs, clock: Arc<dyn Clock>) -> Outcome {
     if args.print_config {
         return stdio::write_out(|out| out.write_all(loaded.toml().as_bytes()));
     }
-    serve(&loaded.settings, clock, |_, addresses| report_ready(addresses))
+    serve(&loaded, clock, |_, addresses| report_ready(addresses))
 }
 
 /// Settings from everywhere. Flags with short names win over the settings' own.
@@ -74,10 +74,11 @@ pub(crate) fn load_settings(args: &ServerArgs) -> Result<Loaded, Failure> {
 
 /// Starts logs, engine and listeners, and serves until a signal; `ready` is called once connections are taken.
 pub(crate) fn serve(
-    settings: &Settings,
+    loaded: &Loaded,
     clock: Arc<dyn Clock>,
     ready: impl FnOnce(&Engine, &[SocketAddr]) -> Result<(), Failure>,
 ) -> Outcome {
+    let settings = &loaded.settings;
     logging::start(settings)?;
     memory::release_free_memory();
     // Blocking work is only computation, apart from an occasional lookup of a name: more threads for it than cores
@@ -99,6 +100,7 @@ pub(crate) fn serve(
         let mut config = settings.server();
         config.connections_max = open_files::connections_max(config.connections_max);
         let server = Server::bind(engine.clone(), config).await.map_err(explained)?;
+        let server = server.with_settings(loaded.listed());
         #[cfg(feature = "history")]
         let server = pubsub.into_iter().fold(server, Server::with_pubsub);
         let interrupts = Interrupts::catch().context("cannot catch signals")?;

@@ -48,6 +48,23 @@ fn sender_is_told_once_that_nothing_of_a_stream_is_stored() {
 }
 
 #[test]
+fn settings_are_shown_with_their_origins_and_without_secrets() {
+    let server =
+        TestServer::start(&["--engine.tick-ms", "20ms", "--otlp.headers", "authorization: Bearer abc"]);
+    let settings: serde_json::Value = serde_json::from_str(&server.get("/v1/settings")).unwrap();
+    let settings = settings["settings"].as_array().unwrap();
+    let setting = |name: &str| settings.iter().find(|setting| setting["name"] == name).unwrap().clone();
+    let tick = setting("engine.tick_ms");
+    assert_eq!((&tick["value"], &tick["origin"]), (&"\"20ms\"".into(), &"flag --engine.tick-ms".into()));
+    assert!(tick["doc"].as_str().unwrap().len() > 10 && tick["allowed"].as_str().unwrap().contains(" to "));
+    assert_eq!(setting("engine.shards")["origin"], "default");
+    let headers = setting("otlp.headers")["value"].to_string();
+    assert!(headers.contains("authorization: (hidden)") && !headers.contains("abc"), "{headers}");
+    let some = server.get("/v1/settings?prefix=otlp.");
+    assert!(some.contains("otlp.headers") && !some.contains("engine."), "{some}");
+}
+
+#[test]
 fn events_go_in_and_answers_come_out() {
     let server = TestServer::start(&["--default-stream", "clicks"]);
     let mut query = Running::start(&["query", "--server", &server.url, "SELECT * FROM STREAM() LIMIT 2"]);

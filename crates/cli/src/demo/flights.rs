@@ -38,6 +38,11 @@ impl Speed {
     pub(crate) const MAX: Speed = Speed(f64::INFINITY);
     /// The speed of a demo by default.
     pub(crate) const DEFAULT: Speed = Speed(60_000.0);
+
+    /// The factor; infinite for the highest speed.
+    pub(crate) fn times(self) -> f64 {
+        self.0
+    }
 }
 
 impl Default for Speed {
@@ -78,6 +83,9 @@ struct Year {
 }
 
 impl Flights {
+    /// Flights that left in a second of 2013, on average.
+    pub(crate) const PER_SECOND: f64 = 336_776.0 / (LAP_MS / 1000) as f64;
+
     /// Unpacks the embedded data, which takes some tens of milliseconds.
     pub(crate) fn open() -> Result<Flights, DemoError> {
         let bytes = pack::decompress()?;

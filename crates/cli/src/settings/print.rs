@@ -1,10 +1,26 @@
 //! Prints settings as TOML: the effective values and their origins, and the documented file of defaults.
 
-use super::{KEYS, Loaded, load::sections};
+use swiftwater_server::SettingStatus;
+
 #[cfg(test)]
-use super::{Key, Settings};
+use super::Key;
+use super::{KEYS, Loaded, Settings, load::sections};
 
 impl Loaded {
+    /// The settings in effect, for people.
+    pub(crate) fn listed(&self) -> Vec<SettingStatus> {
+        let defaults = Settings::default();
+        let listed = KEYS.iter().zip(&self.origins).map(|(key, origin)| SettingStatus {
+            name: key.name,
+            value: key.shown(&(key.get)(&self.settings)),
+            default: key.toml(&(key.get)(&defaults)),
+            origin: origin.to_string(),
+            allowed: key.allowed(),
+            doc: key.doc,
+        });
+        listed.collect()
+    }
+
     /// The settings in effect, as a file that can be read back, each line with the source of its value.
     pub(crate) fn toml(&self) -> String {
         let mut out = String::new();
