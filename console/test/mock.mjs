@@ -46,6 +46,8 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     refuseSockets: false,
     streams: ['flights', 'host'],
     from: 'none',
+    features: ['history', 'search', 'sql', 'views'],
+    mode: 'on',
     build: '0123456789abcdef',
     history: true,
     clockAheadMs: 0,
@@ -220,7 +222,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     });
 
   const calls = {
-    'GET v1/server': () => ({ version: '0.1.0', build: mock.build, up_since: iso(started), has_data: true, features: [], default_stream: 'flights', console: { mode: 'on' } }),
+    'GET v1/server': () => ({ version: '0.1.0', build: mock.build, up_since: iso(started), has_data: true, features: mock.features, default_stream: 'flights', console: { mode: 'on' } }),
     'GET v1/streams': () => ({ streams: streamList() }),
     'GET v1/metrics/history': () => {
       if (!mock.history) return null;
@@ -253,7 +255,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     const base = `v1/console/${mock.build}`;
     if (path === '') {
       const page = await readFile(join(dist, 'index.html'), 'utf8');
-      const values = { base, nonce, from: mock.from, build: mock.build, mode: 'on' };
+      const values = { base, nonce, from: mock.from, build: mock.build, mode: mock.mode };
       return send(200, page.replace(/\{\{(\w+)\}\}/g, (_, name) => values[name]), TYPES['.html']);
     }
     if (path.startsWith(`${base}/`)) {
@@ -338,7 +340,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
       }
     };
     const event = (id, name, data) => send(`{"id":${id},"event":"${name}","data":${JSON.stringify(data)}}`);
-    send(JSON.stringify({ hello: { version: '0.1.0', build: mock.build, now: iso(), features: ['history'], limits: { frame_bytes_max: FRAME_BYTES_MAX, message_bytes_max: 1 << 20, subscriptions_max: 64, credit_bytes: 1 << 20, linger_ms_max: 600_000 } } }));
+    send(JSON.stringify({ hello: { version: '0.1.0', build: mock.build, now: iso(), features: mock.features, limits: { frame_bytes_max: FRAME_BYTES_MAX, message_bytes_max: 1 << 20, subscriptions_max: 64, credit_bytes: 1 << 20, linger_ms_max: 600_000 } } }));
 
     function subscribe(id, query, credit, after) {
       const waiting = query.kept.filter((emit) => after !== null && emit.number > after);
