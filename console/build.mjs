@@ -1,4 +1,4 @@
-// Builds the page into one directory: index.html, app.js, worker.js, style.css, icon.svg, licences.txt.
+// Builds the page into one directory: index.html, app.js, editor.js, worker.js, style.css, icon.svg, licences.txt.
 // The same sources give the same bytes. Usage: node build.mjs [OUTDIR]
 import { build } from 'esbuild';
 import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
@@ -53,7 +53,8 @@ async function licenceOf(name) {
 }
 
 await mkdir(out, { recursive: true });
-const inputs = [...(await bundle('main.tsx', 'app.js')), ...(await bundle('worker.ts', 'worker.js')), ...(await bundle('style.css', 'style.css'))];
+const inputs = [];
+for (const [entry, file] of [['main.tsx', 'app.js'], ['editor.ts', 'editor.js'], ['worker.ts', 'worker.js'], ['style.css', 'style.css']]) inputs.push(...(await bundle(entry, file)));
 const licences = await Promise.all(packagesOf(inputs).map(licenceOf));
 await writeFile(join(out, 'licences.txt'), licences.join(`\n${'-'.repeat(78)}\n\n`));
 for (const name of ['index.html', 'icon.svg']) await writeFile(join(out, name), lf(await readFile(join(here, 'src', name), 'utf8')));
