@@ -1,10 +1,11 @@
-/** The page that asks: open questions as tabs, the editor with its faults, and the result below. */
+/** The page that asks: open questions as tabs, the editor and the fields beside it, and the result below. */
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { Fields } from './fields.tsx';
 import { formatTime } from './format.ts';
 import { Editor } from './query_editor.tsx';
 import { Result } from './result.tsx';
-import { zone } from './settings.ts';
+import { fieldsOpen, zone } from './settings.ts';
 import { type Tab, active, activeId, closeTab, history, persistent, loaded, openTab, running, tabs } from './tabs.ts';
 import { visible, cut } from './text.ts';
 import { Dialog, Icon } from './ui.tsx';
@@ -21,8 +22,9 @@ export function Ask(): JSX.Element {
       {!persistent.value && <p class="notice">This browser does not save anything for this page: questions and answers are lost with a reload.</p>}
       {tab !== null && (
         <div role="tabpanel" id="question" aria-labelledby={`tab-${tab.id}`} key={tab.id}>
-          <div class="question-top">
+          <div class={fieldsOpen() ? 'question-top with-fields' : 'question-top'}>
             <Editor tab={tab} />
+            <Fields tab={tab} />
           </div>
           <Result tab={tab} />
         </div>

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { WINDOWED, button, editing, live, query, run, seen, status, textOf, until } from './steps.mjs';
 import { editorTests } from './editor.mjs';
+import { fieldsTests } from './fields.mjs';
 
 export const tests = [
   ['Home shows live numbers, curves, events and questions', {}, async ({ open, mock }) => {
@@ -397,4 +398,5 @@ export const tests = [
     },
   ]),
   ...editorTests,
+  ...fieldsTests,
 ];
