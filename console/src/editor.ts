@@ -149,24 +149,26 @@ function firstState(host: Host, extensions: Extension[]): EditorState {
 }
 
 /**
- * Typing over a selection: a browser that does this itself gives the new text the old one's colours as inline style, which the
- * page's policy forbids.
+ * Typing over a selection, and deleting it other than by a key: a browser that does this itself gives what is left the colours of what
+ * was there as inline style, which the page's policy forbids.
  */
 function replaceSelection(event: InputEvent, view: EditorView): boolean {
-  if (event.inputType !== 'insertText' || event.data === null || view.composing) return false;
-  // Some ways to enter text name no range: then it is the selection.
+  const deletes = event.inputType === 'deleteContentBackward' || event.inputType === 'deleteContentForward';
+  const text = deletes ? '' : event.inputType === 'insertText' ? event.data : null;
+  if (text === null || view.composing) return false;
+  // Some ways to enter text name no range: then it is the selection. A deletion at the cursor alone is CodeMirror's.
   const selection = view.contentDOM.ownerDocument.getSelection();
-  const range = event.getTargetRanges()[0] ?? (selection !== null && selection.rangeCount > 0 ? selection.getRangeAt(0) : undefined);
+  const selected = selection !== null && selection.rangeCount > 0 ? selection.getRangeAt(0) : undefined;
+  const range = deletes ? selected : (event.getTargetRanges()[0] ?? selected);
   if (range === undefined || range.collapsed) return false;
   const from = view.posAtDOM(range.startContainer, range.startOffset);
   const to = view.posAtDOM(range.endContainer, range.endOffset);
   if (from >= to || view.state.selection.ranges.length > 1) return false;
   event.preventDefault();
-  const text = event.data;
   // The selection in the document may be newer than the editor's.
   view.dispatch({ selection: EditorSelection.single(from, to) });
-  const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: 'input.type', scrollIntoView: true });
-  if (!view.state.facet(EditorView.inputHandler).some((handler) => handler(view, from, to, text, insert))) view.dispatch(insert());
+  const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: deletes ? 'delete.selection' : 'input.type', scrollIntoView: true });
+  if (deletes || !view.state.facet(EditorView.inputHandler).some((handler) => handler(view, from, to, text, insert))) view.dispatch(insert());
   return true;
 }
 
