@@ -1,4 +1,4 @@
-// Builds the page into one directory: index.html, app.js, pages.js, worker.js, style.css, icon.svg, licences.txt.
+// Builds the page into one directory: index.html, app.js, pages.js, editor.js, worker.js, style.css, icon.svg, licences.txt.
 // The same sources give the same bytes. Usage: node build.mjs [OUTDIR]
 import { build } from 'esbuild';
 import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
@@ -104,7 +104,7 @@ async function licenceOf(name) {
 
 await mkdir(out, { recursive: true });
 const inputs = await bundleApp(LAZY);
-for (const [entry, file] of [['worker.ts', 'worker.js'], ['style.css', 'style.css']]) inputs.push(...(await bundle(entry, file)).inputs);
+for (const [entry, file] of [['editor.ts', 'editor.js'], ['worker.ts', 'worker.js'], ['style.css', 'style.css']]) inputs.push(...(await bundle(entry, file)).inputs);
 const licences = await Promise.all(packagesOf(inputs).map(licenceOf));
 await writeFile(join(out, 'licences.txt'), licences.join(`\n${'-'.repeat(78)}\n\n`));
 for (const name of ['index.html', 'icon.svg']) await writeFile(join(out, name), lf(await readFile(join(here, 'src', name), 'utf8')));

@@ -99,7 +99,7 @@ export function Shell({ build, assets }: { build: string; assets: string }): JSX
 
 function skip(event: Event): void {
   event.preventDefault();
-  const target = document.querySelector<HTMLElement>('#main button, #main textarea, #main [tabindex="0"]');
+  const target = document.querySelector<HTMLElement>('#main button, #main textarea, #main [role="textbox"], #main [tabindex="0"]');
   target?.focus();
 }
 
@@ -253,6 +253,8 @@ function ZoneDialog(): JSX.Element {
 function KeysDialog(): JSX.Element {
   const keys: Array<[string, string]> = [
     ['Ctrl+Enter', 'run the question'],
+    ['Ctrl+Space', 'in the editor: open the list of completions. Enter or Tab takes one, Esc closes it'],
+    ['F8', 'in the editor: go to the next fault'],
     ['Ctrl+K', 'find pages, streams, questions'],
     ['Space', 'pause and resume a result'],
     ['/', 'find in the rows'],
