@@ -224,7 +224,7 @@ interface RecentEvent {
   text: string;
 }
 
-function Newest({ stream }: { stream: string }): JSX.Element {
+export function Newest({ stream }: { stream: string }): JSX.Element {
   const [events, setEvents] = useState<RecentEvent[] | null>(null);
   const [paused, setPaused] = useState(false);
   const [box, setBox] = useElement<HTMLElement>();
@@ -374,7 +374,7 @@ function FirstEvent(): JSX.Element {
   );
 }
 
-function SendExamples({ stream }: { stream: string }): JSX.Element {
+export function SendExamples({ stream }: { stream: string }): JSX.Element {
   const server = documentBase.replace(/\/$/, '');
   const address = `${server}/v1/streams/${encodeURIComponent(stream)}/events`;
   const ways: Array<[string, string]> = [
