@@ -1,6 +1,7 @@
 /** Statements of SQL that the pages make: reads of stored events, and declarations that the reader runs. Pure. */
 import { quoteName } from './examples.ts';
-import type { Json } from './json.ts';
+import { wellFormed } from './fragment.ts';
+import { type Json, formatJson, parseJson } from './json.ts';
 import { isObject } from './protocol.ts';
 
 /** A name in double quotes: it means exactly this object, whatever its characters. */
@@ -67,6 +68,23 @@ export function alterStream(name: string, change: Alteration): string {
   }
 }
 
+/** A live query as the query of a view, which has no duration: `STREAM(s, MAX, TIME)` becomes `STREAM(s)`. */
+export const queryOfView = (text: string): string => text.trim().replace(/;\s*$/, '').replace(/(STREAM\s*\(\s*(?:"(?:[^"]|"")*"|[^\s,()"]+))\s*,\s*MAX\s*,\s*TIME\s*\)/gi, '$1)');
+
+export const createView = (name: string, query: string, backfill: boolean): string =>
+  `CREATE MATERIALIZED VIEW ${quoteName(name)}${backfill ? ' WITH (backfill = true)' : ''} AS\n${queryOfView(query)}`;
+
+/** Where messages and rows go: a stream by its name, or a webhook by its address. */
+const target = (into: string, stream: string): string => (/^https?:/i.test(into.trim()) ? `WEBHOOK ${sqlText(into.trim())}` : `${stream}${quoteName(into.trim())}`);
+
+export const createAlert = (name: string, view: string, condition: string, into: string): string =>
+  `CREATE ALERT ${quoteName(name)} ON ${quoteName(view)} WHEN ${condition.trim()} INTO ${target(into, '')}`;
+
+export const createSink = (name: string, view: string, into: string): string => `CREATE SINK ${quoteName(name)} FROM ${quoteName(view)} INTO ${target(into, 'STREAM ')}`;
+
+export const createJob = (name: string, schedule: string, statements: string): string =>
+  `CREATE JOB ${quoteName(name)} SCHEDULE ${sqlText(schedule.trim())} AS\n${/;\s*\S/.test(statements) ? `$$ ${statements.trim()} $$` : statements.trim().replace(/;\s*$/, '')}`;
+
 /** A page of stored events: from an offset on, those before an offset, the newest, or from a time on (RFC 3339). */
 export type Place = { from: number } | { before: number } | { newest: true } | { time: string };
 
@@ -101,4 +119,22 @@ export function dependentsIn(of: (typeof DEPENDENTS)[number], rows: readonly Jso
     if (named && typeof name === 'string' && !(of.kind === 'view' && name === object)) found.push(`${of.kind} ${name}`);
   }
   return found;
+}
+
+/**
+ * The segments of a path for a key as the reader writes it: values separated by `/`, or a JSON array of values. Texts of an array stay
+ * in double quotes, so that the server reads them as texts.
+ */
+export function keySegments(text: string): string[] {
+  const trimmed = text.trim();
+  if (trimmed === '') return [];
+  if (trimmed.startsWith('[')) {
+    try {
+      const values = parseJson(trimmed);
+      if (Array.isArray(values)) return values.map((value) => encodeURIComponent(wellFormed(formatJson(value))));
+    } catch {
+      // No JSON: the text is a key itself.
+    }
+  }
+  return trimmed.split('/').map((part) => encodeURIComponent(wellFormed(part.trim())));
 }

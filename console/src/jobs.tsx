@@ -2,12 +2,12 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { documentBase } from './client.ts';
-import { type Kind, dropStatement, endpointName, sqlText } from './ddl.ts';
+import { type Kind, createAlert, createJob, createSink, dropStatement, endpointName, sqlText } from './ddl.ts';
 import { quoteName } from './examples.ts';
 import { formatBytes, formatDuration, formatNumber, formatShort } from './format.ts';
 import { formatJson } from './json.ts';
 import { type Row, problemOfError, readOnly, rowsOf, useWatch } from './objects.ts';
-import { type Action, ActionDialog, Code, type Column, Condition, Empty, Field, ObjectLink, ObjectTable, PageHeading, Panel, ProblemBox, numberOf, shown, textOf, timeText, valueText } from './parts.tsx';
+import { type Action, ActionDialog, Code, type Column, Condition, Empty, Field, Fold, ObjectLink, ObjectTable, PageHeading, Panel, ProblemBox, StatementForm, TextArea, numberOf, shown, textOf, timeText, valueText } from './parts.tsx';
 import type { Problem } from './protocol.ts';
 import { cut, visibleLines } from './text.ts';
 import { Dialog } from './ui.tsx';
@@ -87,6 +87,24 @@ function StatementDialog({ title, create, onClose }: { title: string; create: st
   );
 }
 
+/** A form that fills a statement from a few texts. All of them are needed. */
+function CreateForm({ fields, area, make, button, done }: { fields: ReadonlyArray<readonly [label: string, placeholder: string]>; area?: string; make(values: readonly string[]): string; button: string; done(): void }): JSX.Element {
+  const count = fields.length + (area === undefined ? 0 : 1);
+  const [values, setValues] = useState<readonly string[]>(() => new Array<string>(count).fill(''));
+  const put = (index: number) => (value: string) => setValues(values.map((before, i) => (i === index ? value : before)));
+  const whole = values.every((value) => value.trim() !== '');
+  return (
+    <StatementForm statement={whole ? make(values) : null} button={button} done={done}>
+      <div class="bar filters">
+        {fields.map(([label, placeholder], i) => (
+          <Field key={label} label={label} placeholder={placeholder} value={values[i] ?? ''} onInput={put(i)} />
+        ))}
+      </div>
+      {area !== undefined && <TextArea label={area} rows={4} value={values[fields.length] ?? ''} onInput={put(fields.length)} />}
+    </StatementForm>
+  );
+}
+
 function Alerts({ open }: { open: Open }): JSX.Element {
   const read = useWatch('SHOW ALERTS', LIST_MS);
   // Firing alerts first, then those that fail.
@@ -109,6 +127,16 @@ function Alerts({ open }: { open: Open }): JSX.Element {
       <Condition of={read} />
       {read.data !== null && rows.length === 0 && <Empty text="There is no alert. An alert reports the keys of a view that meet a condition:" example={'CREATE STREAM alerts WITH (store = true);\nCREATE ALERT popular ON pages WHEN n > 100 INTO alerts;'} />}
       {rows.length > 0 && <ObjectTable caption="Alerts" columns={columns} rows={rows} keyOf={(row) => textOf(row.alert)} />}
+      <Fold title="Create an alert">
+        {(close) => (
+          <CreateForm
+            fields={[['Name', ''], ['View', 'pages'], ['Condition', 'n > 100'], ['Into the stream or webhook', 'alerts']]}
+            make={([name = '', view = '', condition = '', into = '']) => createAlert(name.trim(), view.trim(), condition, into)}
+            button="Create the alert"
+            done={() => (close(), read.again())}
+          />
+        )}
+      </Fold>
     </Panel>
   );
 }
@@ -167,6 +195,17 @@ function JobList({ open }: { open: Open }): JSX.Element {
       {read.data !== null && rows.length === 0 && <Empty text="There is no job. A job runs statements on a schedule:" example={"CREATE JOB hourly SCHEDULE '0 * * * *'\n  AS INSERT INTO totals SELECT now(), count(*) FROM clicks;"} />}
       {rows.length > 0 && <ObjectTable caption="Jobs" columns={columns} rows={rows} keyOf={(row) => textOf(row.job)} />}
       {history !== null && <History job={history} onClose={() => setHistory(null)} />}
+      <Fold title="Create a job">
+        {(close) => (
+          <CreateForm
+            fields={[['Name', ''], ['Schedule', '0 * * * *']]}
+            area="Statements"
+            make={([name = '', schedule = '', statements = '']) => createJob(name.trim(), schedule, statements)}
+            button="Create the job"
+            done={() => (close(), read.again())}
+          />
+        )}
+      </Fold>
     </Panel>
   );
 }
@@ -222,6 +261,16 @@ function Sinks({ open }: { open: Open }): JSX.Element {
       <Condition of={read} />
       {read.data !== null && rows.length === 0 && <Empty text="There is no sink. A sink delivers the closed windows or the changes of a view, or events:" example={"CREATE SINK out FROM pages INTO WEBHOOK 'https://example.com/pages';"} />}
       {rows.length > 0 && <ObjectTable caption="Sinks" columns={columns} rows={rows} keyOf={(row) => textOf(row.sink)} />}
+      <Fold title="Create a sink">
+        {(close) => (
+          <CreateForm
+            fields={[['Name', ''], ['View', 'pages'], ['Into the stream or webhook', 'https://example.com/rows']]}
+            make={([name = '', view = '', into = '']) => createSink(name.trim(), view.trim(), into)}
+            button="Create the sink"
+            done={() => (close(), read.again())}
+          />
+        )}
+      </Fold>
     </Panel>
   );
 }

@@ -6,7 +6,7 @@ import { DEPENDENTS, dependentsIn } from './ddl.ts';
 import { formatClock, formatNumber, formatTime, parseTime, zoneName } from './format.ts';
 import type { Page } from './fragment.ts';
 import { type Json, formatJson } from './json.ts';
-import { type Row, type Watched, change, problemOfError, statement } from './objects.ts';
+import { type Row, type Watched, change, problemOfError, readOnly, statement } from './objects.ts';
 import { titleOf } from './page_table.ts';
 import type { Problem } from './protocol.ts';
 import { addressOf, go } from './route.ts';
@@ -59,9 +59,10 @@ export function PageHeading({ title, of, children }: { title: string; of?: Page;
   );
 }
 
-export function ProblemBox({ problem, again }: { problem: Problem; again?: () => void }): JSX.Element {
+/** `quiet`: the problem is no answer to what the reader did, so it does not interrupt screen readers. */
+export function ProblemBox({ problem, again, quiet }: { problem: Problem; again?: () => void; quiet?: boolean }): JSX.Element {
   return (
-    <div class="problem" role="alert">
+    <div class="problem" role={quiet === true ? undefined : 'alert'}>
       <Icon name="warn" />
       <span>
         {visibleLines(cut(problem.detail ?? problem.title, 2000))}
@@ -79,7 +80,13 @@ export function ProblemBox({ problem, again }: { problem: Problem; again?: () =>
 
 /** How current the data of a read are: nothing if they are. */
 export function Condition({ of }: { of: Watched }): JSX.Element | null {
-  if (of.problem !== null && of.data === null) return <ProblemBox problem={of.problem} again={of.again} />;
+  const failing = of.problem !== null;
+  const before = useRef(failing);
+  useEffect(() => {
+    if (before.current !== failing) announce(failing ? 'The data cannot be read now.' : 'The data are current again.');
+    before.current = failing;
+  }, [failing]);
+  if (of.problem !== null && of.data === null) return <ProblemBox problem={of.problem} again={of.again} quiet />;
   if (of.data === null) return <p class="dim waiting">Loading…</p>;
   if (of.staleSince === null) return null;
   return (
@@ -332,6 +339,29 @@ export function StatementForm(props: { statement: string | null; button: string;
         {busy ? 'Running…' : props.button}
       </button>
     </form>
+  );
+}
+
+/** A panel that a button opens, for a form. Nothing in a read-only console. */
+export function Fold({ title, children }: { title: string; children(close: () => void): ComponentChildren }): JSX.Element | null {
+  const [open, setOpen] = useState(false);
+  if (readOnly) return null;
+  return (
+    <div class="fold">
+      <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
+        {title}
+      </button>
+      {open && <div class="fold-body">{children(() => setOpen(false))}</div>}
+    </div>
+  );
+}
+
+export function TextArea({ label, value, onInput, rows }: { label: string; value: string; onInput(value: string): void; rows: number }): JSX.Element {
+  return (
+    <label class="field wide">
+      <span>{label}</span>
+      <textarea rows={rows} spellcheck={false} value={value} onInput={(event) => onInput(event.currentTarget.value)} />
+    </label>
   );
 }
 

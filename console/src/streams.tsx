@@ -2,12 +2,13 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Spark } from './chart.tsx';
+import { serverNow } from './client.ts';
 import { quoteName } from './examples.ts';
 import { formatBytes, formatDuration, formatNumber, formatShort, parseTime } from './format.ts';
 import { Newest, ask } from './home.tsx';
 import { type Alteration, type ColumnDraft, type Place, TYPES, alterStream, createStream, dropStatement, quarantined, storedPage } from './ddl.ts';
 import { type Json, formatJson } from './json.ts';
-import { type Row, type Watched, getJson, problemOfError, readOnly, rowsOf, send, useWatch } from './objects.ts';
+import { Failure, type Row, type Watched, getJson, problemOfError, readOnly, rowsOf, send, useWatch } from './objects.ts';
 import { features } from './page_table.ts';
 import { type Action, ActionDialog, Choice, Code, type Column, Condition, DependentsWarning, Empty, type Fact, Facts, Field, ObjectLink, ObjectTable, PageHeading, Panel, ProblemBox, StatementForm, dependentsOf, numberOf, shown, textOf, timeText, valueColumns, valueText } from './parts.tsx';
 import { type Problem, isObject } from './protocol.ts';
@@ -193,6 +194,7 @@ function Figures({ facts, data }: { facts: StreamFacts; data: { [name: string]: 
   const list: Fact[] = [
     { name: 'Events', value: formatNumber(facts.events) },
     { name: 'Bytes', value: formatBytes(numberOf(data.bytes)) },
+    { name: 'Bytes a second', value: formatBytes(facts.bytesPerSecond) },
     { name: 'Rejected', value: formatNumber(facts.rejected), warn: facts.rejected > 0 },
     { name: 'Lag of queries', value: formatDuration(facts.lagMs), warn: facts.lagMs > LAG_MS_MAX },
     { name: 'Waiting', value: formatBytes(facts.pendingBytes) },
@@ -225,7 +227,7 @@ function Curve({ facts }: { facts: StreamFacts }): JSX.Element {
       });
     return () => abort.abort();
   }, []);
-  useMemo(() => rates.current.add(Date.now(), [facts]), [facts]);
+  useMemo(() => rates.current.add(serverNow(), [facts]), [facts]);
   return (
     <div class="stream-curve">
       <span>
@@ -498,7 +500,8 @@ function SendEvent({ name }: { name: string }): JSX.Element {
         },
         (error: unknown) => {
           const problem = problemOfError(error);
-          setSent({ problem, accepted: 0, rejected: 0, faults: [], text: '' });
+          setSent({ ...readSent(error instanceof Failure ? error.body : null), problem });
+          announce(`Refused: ${problem.detail ?? problem.title}`);
         },
       )
       .finally(() => setBusy(false));
@@ -550,7 +553,7 @@ function SendEvent({ name }: { name: string }): JSX.Element {
           )}
         </>
       )}
-      {sent !== null && sent.problem === null && (
+      {sent !== null && (sent.problem === null || sent.rejected > 0) && (
         <>
           <p>
             {formatNumber(sent.accepted)} accepted, {formatNumber(sent.rejected)} rejected.

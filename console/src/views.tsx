@@ -3,18 +3,19 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ChangeFeed, type Change, columnsOf } from './changes.ts';
 import { documentBase } from './client.ts';
-import { dropStatement } from './ddl.ts';
+import { createView, dropStatement, keySegments, queryOfView } from './ddl.ts';
 import { quoteName } from './examples.ts';
 import { formatBytes, formatClock, formatDuration, formatNumber, formatShort, zoneName } from './format.ts';
 import { ask } from './home.tsx';
 import type { Json } from './json.ts';
 import { problemOf, readLines } from './ndjson.ts';
 import { Failure, type Row, problemOfError, readOnly, rowsOf, useWatch } from './objects.ts';
-import { type Action, ActionDialog, Code, type Column, Condition, DependentsWarning, Empty, Facts, Field, ObjectLink, ObjectTable, PageHeading, Panel, ProblemBox, dependentsOf, numberOf, shown, textOf, timeText, valueColumns, valueText } from './parts.tsx';
+import { type Action, ActionDialog, Code, type Column, Condition, DependentsWarning, Empty, Facts, Field, Fold, ObjectLink, ObjectTable, PageHeading, Panel, ProblemBox, StatementForm, TextArea, dependentsOf, numberOf, shown, textOf, timeText, valueColumns, valueText } from './parts.tsx';
 import { waitMs } from './poll.ts';
 import { type Problem, isObject } from './protocol.ts';
 import { go, object } from './route.ts';
 import { zone } from './settings.ts';
+import { active } from './tabs.ts';
 import { Icon, toast } from './ui.tsx';
 
 const LIST_MS = 2000;
@@ -57,6 +58,7 @@ function List(): JSX.Element {
   return (
     <>
       <PageHeading title="Views" />
+      <Fold title="Create a view">{() => <CreateForm done={(name) => go('views', name)} />}</Fold>
       <section class="panel" aria-label="Views">
         <div class="bar filters">
           <Field label="Name contains" value={find} onInput={setFind} />
@@ -77,6 +79,26 @@ function List(): JSX.Element {
         )}
       </section>
     </>
+  );
+}
+
+/** Begins with the question that is open on Ask. */
+function CreateForm({ done }: { done(name: string): void }): JSX.Element {
+  const [name, setName] = useState('');
+  const [query, setQuery] = useState(() => queryOfView(active.value?.text.value ?? ''));
+  const [backfill, setBackfill] = useState(false);
+  const whole = name.trim() !== '' && query.trim() !== '';
+  return (
+    <StatementForm statement={whole ? createView(name.trim(), query, backfill) : null} button="Create the view" done={() => done(name.trim())}>
+      <div class="bar filters">
+        <Field label="Name" value={name} onInput={setName} />
+        <label class="check">
+          <input type="checkbox" checked={backfill} onChange={(event) => setBackfill(event.currentTarget.checked)} />
+          <span>Count stored events, too</span>
+        </label>
+      </div>
+      <TextArea label="Query, with GROUP BY or aggregates, over a stored stream or a view" rows={5} value={query} onInput={setQuery} />
+    </StatementForm>
   );
 }
 
@@ -154,7 +176,7 @@ function ViewFacts({ view }: { view: Row }): JSX.Element {
         <span class="dim">{view.of_view === null ? 'Of the stream' : 'Of the view'}</span>
         <ObjectLink page={view.of_view === null ? 'streams' : 'views'} name={textOf(view.of_view) || textOf(view.stream)} />
       </p>
-      {typeof view.failing === 'string' && <ProblemBox problem={{ title: view.failing, status: 0 }} />}
+      {typeof view.failing === 'string' && <ProblemBox problem={{ title: view.failing, status: 0 }} quiet />}
       <Facts
         facts={[
           { name: 'Lag', value: `${formatNumber(lag)} events`, warn: lag > 10_000 },
@@ -202,7 +224,7 @@ function Rows({ name }: { name: string }): JSX.Element {
   const after = pages[pages.length - 1];
   if (prefix.trim() !== '') parameters.set('prefix', prefix.trim());
   if (after !== undefined) parameters.set('after', after);
-  const source = wanted === null ? `${base}?${parameters.toString()}` : `${base}/keys/${wanted.map(encodeURIComponent).join('/')}`;
+  const source = wanted === null ? `${base}?${parameters.toString()}` : `${base}/keys/${wanted.join('/')}`;
   const read = useWatch(source, ROWS_MS);
   const data = read.data;
   const rows = wanted === null ? (isObject(data) ? rowsOf(data.rows ?? []) : []) : isObject(data) ? [data] : [];
@@ -225,10 +247,11 @@ function Rows({ name }: { name: string }): JSX.Element {
           class="bar"
           onSubmit={(event) => {
             event.preventDefault();
-            setWanted(key.trim() === '' ? null : key.split('/').map((part) => part.trim()));
+            const segments = keySegments(key);
+            setWanted(segments.length === 0 ? null : segments);
           }}
         >
-          <Field label="Key, its values separated by /" value={key} placeholder="JFK/LAX" onInput={setKey} />
+          <Field label="Key, values separated by / or as JSON" value={key} placeholder='JFK/LAX or ["JFK","LAX"]' onInput={setKey} />
           <button type="submit">Show the row</button>
           {wanted !== null && (
             <button type="button" onClick={() => setWanted(null)}>
@@ -266,12 +289,18 @@ interface FeedState {
 
 const NO_CHANGES: FeedState = { changes: [], count: 0, position: null, problem: null, begun: false };
 
-/** Follows the changes while it is not paused; after a lost connection it goes on behind the last position. */
+/** Follows the changes while it is not paused and the page is visible; after a lost connection it goes on behind the last position. */
 function useChanges(name: string, paused: boolean): FeedState {
   const [state, setState] = useState(NO_CHANGES);
+  const [hidden, setHidden] = useState(document.hidden);
+  useEffect(() => {
+    const visibility = () => setHidden(document.hidden);
+    document.addEventListener('visibilitychange', visibility);
+    return () => document.removeEventListener('visibilitychange', visibility);
+  }, []);
   const feed = useRef<ChangeFeed | null>(null);
   useEffect(() => {
-    if (paused) return;
+    if (paused || hidden) return;
     const current = (feed.current ??= new ChangeFeed());
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -323,7 +352,7 @@ function useChanges(name: string, paused: boolean): FeedState {
       clearTimeout(timer);
       clearTimeout(drawing);
     };
-  }, [name, paused]);
+  }, [name, paused, hidden]);
   return state;
 }
 

@@ -117,7 +117,8 @@ export function objectCalls(mock, { request, response, url, path, body, send, he
     const bad = body.indexOf('"bad"');
     if (bad < 0) return json({ accepted: 1, rejected: 0, position: { offset: 5 }, errors: [] });
     const line = body.slice(0, bad).split('\n');
-    return json({ accepted: 0, rejected: 1, position: null, errors: [{ line: line.length, column: line[line.length - 1].length + 1, path: 'bad', message: 'column `bad`: expected LONG, found text' }] });
+    // As the server answers if it accepts no event of a request.
+    return problem(400, 'No event was accepted', { detail: 'no event was accepted', accepted: 0, rejected: 1, position: null, errors: [{ line: line.length, column: line[line.length - 1].length + 1, path: 'bad', message: 'column `bad`: expected LONG, found text' }] });
   }
   if (request.method === 'GET' && path === 'v1/queries') {
     const query = (id, name) => ({ id, text: `SELECT * FROM STREAM(${name}) WHERE note = '${HOSTILE}'`, dialect: 'native', stream: name, stream_exists: true, received: created, ends: null, finished: null, detached: false, attached: true, emits: 1, records: 5, dropped: 0, state_bytes: 2048, lag_ms: 3, cost: { candidates: 1, residual_tests: 1, matches: 5, bytes_out: 100, cpu_nanos: 5_000_000 } });
@@ -163,7 +164,9 @@ export function objectCalls(mock, { request, response, url, path, body, send, he
   }
   const key = /^v1\/views\/([^/]+)\/keys\/(.+)$/.exec(path);
   if (key !== null) {
-    const row = objects.rows.find((one) => one.page === decodeURIComponent(key[2]) || encodeURIComponent(one.page) === key[2]);
+    // As the server reads a segment: a text may be in double quotes.
+    const written = decodeURIComponent(key[2]);
+    const row = objects.rows.find((one) => one.page === written || JSON.stringify(one.page) === written);
     return row === undefined ? problem(404, 'The key does not exist') : json(row);
   }
   if (/^v1\/views\/[^/]+$/.test(path)) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ChangeFeed, columnsOf, differences } from '../src/changes.ts';
-import { alterStream, createStream, dependentsIn, DEPENDENTS, dropStatement, endpointName, quarantined, sqlName, sqlText, storedPage } from '../src/ddl.ts';
+import { alterStream, createAlert, createJob, createSink, createStream, createView, dependentsIn, DEPENDENTS, dropStatement, endpointName, keySegments, quarantined, sqlName, sqlText, storedPage } from '../src/ddl.ts';
 import { type Json, formatJson } from '../src/json.ts';
 
 const text = fc.string({ unit: 'grapheme' });
@@ -89,4 +89,25 @@ test('a feed forgets the keys that changed longest ago', () => {
   assert.throws(() => feed.line('{', 0), SyntaxError);
   assert.deepEqual(columnsOf([{ a: 1, b: 2 }, null, { c: 3, a: 1 }]), ['a', 'b', 'c']);
   assert.deepEqual(differences({ a: 1 }, { a: 1, b: null }), ['b']);
+});
+
+test('statements of views, alerts, sinks and jobs', () => {
+  assert.equal(createView('v', 'SELECT a, COUNT(*) AS n FROM STREAM("x, y", MAX, TIME) AS s GROUP BY a;', true), 'CREATE MATERIALIZED VIEW v WITH (backfill = true) AS\nSELECT a, COUNT(*) AS n FROM STREAM("x, y") AS s GROUP BY a');
+  assert.equal(createAlert('a', 'my view', ' n > 5 ', 'alerts'), 'CREATE ALERT a ON "my view" WHEN n > 5 INTO alerts');
+  assert.equal(createAlert('a', 'v', 'n > 5', "https://h/it's"), "CREATE ALERT a ON v WHEN n > 5 INTO WEBHOOK 'https://h/it''s'");
+  assert.equal(createSink('s', 'v', 'out'), 'CREATE SINK s FROM v INTO STREAM out');
+  assert.equal(createJob('j', '@daily', 'INSERT INTO t SELECT 1;'), "CREATE JOB j SCHEDULE '@daily' AS\nINSERT INTO t SELECT 1");
+  assert.equal(createJob('j', '@daily', 'SELECT 1; SELECT 2'), "CREATE JOB j SCHEDULE '@daily' AS\n$$ SELECT 1; SELECT 2 $$");
+});
+
+test('a key is read as values separated by slashes, or as JSON', () => {
+  assert.deepEqual(keySegments(' JFK / LAX '), ['JFK', 'LAX']);
+  assert.deepEqual(keySegments('["a/b", 5, null]'), ['%22a%2Fb%22', '5', 'null']);
+  assert.deepEqual(keySegments('[5'), ['%5B5']);
+  assert.deepEqual(keySegments('  '), []);
+  fc.assert(
+    fc.property(fc.array(text, { minLength: 1, maxLength: 4 }), (values) => {
+      assert.deepEqual(keySegments(JSON.stringify(values)).map((part) => JSON.parse(decodeURIComponent(part)) as unknown), values);
+    }),
+  );
 });

@@ -165,9 +165,12 @@ export const objectTests = [
     await rows.getByText('9,007,199,254,740,993').waitFor();
     await page.getByRole('textbox', { name: 'Key begins with' }).fill('/h');
     await until(page, () => rows.getByRole('row').count(), (n) => n === 2);
-    await page.getByRole('textbox', { name: /^Key, its values/ }).fill('none');
+    await page.getByRole('textbox', { name: /^Key, values/ }).fill('none');
     await page.keyboard.press('Enter');
     await seen(page, 'The view has no row of this key.');
+    await page.getByRole('textbox', { name: /^Key, values/ }).fill('["a b/c"]');
+    await page.keyboard.press('Enter');
+    await rows.getByText('9,007,199,254,740,993').waitFor();
     await button(page, 'Show all rows').click();
     await rows.getByText('/home').waitFor();
     const feed = await until(page, () => [...mock.objects.feeds][0], (found) => found !== undefined);
@@ -222,9 +225,32 @@ export const objectTests = [
     await until(page, () => mock.objects.changes.length, (n) => n === 4);
     assert.deepEqual(mock.objects.changes, ['RUN JOB hourly', 'ALTER JOB hourly DISABLE', 'ALTER JOB hourly ENABLE', "DROP ENDPOINT GET '/pages/{page}'"]);
   }],
+  ['objects: views, alerts, sinks and jobs are created by forms that show the statement', {}, async ({ open, mock, check }) => {
+    const page = await open(`#/ask?q=${encodeURIComponent('SELECT page, COUNT(*) AS n FROM STREAM(flights, MAX, TIME) GROUP BY page')}`);
+    await page.getByText('This question came with a link').waitFor();
+    await nav(page, 'Views').click();
+    await button(page, 'Create a view').press('Enter');
+    await page.getByRole('textbox', { name: 'Name', exact: true }).fill('pages');
+    await page.getByRole('region', { name: 'Statement' }).getByText('CREATE MATERIALIZED VIEW pages AS SELECT page, COUNT(*) AS n FROM STREAM(flights) GROUP BY page').waitFor();
+    await check(page, 'create a view');
+    await button(page, 'Create the view').click();
+    await page.getByRole('heading', { name: 'pages', level: 1 }).waitFor();
+    await nav(page, 'Jobs & alerts').click();
+    for (const [title, fields, run] of [
+      ['Create an alert', { Name: 'many', View: 'pages', Condition: 'n > 5', 'Into the stream or webhook': 'alerts' }, 'Create the alert'],
+      ['Create a job', { Name: 'daily', Schedule: '@daily', Statements: 'INSERT INTO t SELECT 1' }, 'Create the job'],
+      ['Create a sink', { Name: 'out', View: 'pages', 'Into the stream or webhook': 'https://h/x' }, 'Create the sink'],
+    ]) {
+      await button(page, title).click();
+      for (const [name, value] of Object.entries(fields)) await page.getByRole('textbox', { name, exact: true }).fill(value);
+      await button(page, run).click();
+      await button(page, run).waitFor({ state: 'detached' });
+    }
+    assert.deepEqual(mock.objects.changes.slice(1), ['CREATE ALERT many ON pages WHEN n > 5 INTO alerts', "CREATE JOB daily SCHEDULE '@daily' AS\nINSERT INTO t SELECT 1", "CREATE SINK out FROM pages INTO WEBHOOK 'https://h/x'"]);
+  }],
   ['objects: a read-only console offers nothing that changes anything', { set: { mode: 'read_only' } }, async ({ open, mock }) => {
-    const page = await open('#/streams');
-    await page.getByRole('link', { name: 'flights' }).click();
+    const page = await open();
+    await page.getByRole('link', { name: 'Details of flights' }).click();
     await page.getByRole('table', { name: 'Columns' }).waitFor();
     await page.getByRole('table', { name: 'Queries' }).waitFor();
     const offered = async () => (await page.getByRole('main').getByRole('button').allInnerTexts()).concat(await page.getByRole('main').getByRole('button').evaluateAll((all) => all.map((one) => one.getAttribute('aria-label') ?? '')));
@@ -251,7 +277,7 @@ export const objectTests = [
     await page.getByText(/^Stale since/).waitFor({ state: 'detached' });
     mock.objects.fail = /^v1\/sql/;
     await nav(page, 'Jobs & alerts').click();
-    await page.getByRole('alert').filter({ hasText: 'The server shuts down' }).first().waitFor();
+    await seen(page, 'The server shuts down');
     mock.objects.fail = null;
     await page.getByRole('table', { name: 'Jobs' }).waitFor();
   }],
