@@ -49,7 +49,9 @@ export type Alteration =
   | { is: 'add'; column: ColumnDraft }
   | { is: 'type'; column: string; type: string }
   | { is: 'set'; option: string; value: string }
-  | { is: 'reset'; option: string };
+  | { is: 'reset'; option: string }
+  /** Of a stream over a topic of Kafka. */
+  | { is: 'pause' | 'resume' };
 
 /** Options whose values are words; the others are texts. */
 const WORDS = /^(true|false|none|memory|disk|reject|quarantine|\d+)$/;
@@ -63,6 +65,9 @@ export function alterStream(name: string, change: Alteration): string {
       return `${begin} ALTER COLUMN ${quoteName(change.column)} TYPE ${change.type}`;
     case 'set':
       return `${begin} SET (${change.option} = ${WORDS.test(change.value.trim()) ? change.value.trim() : sqlText(change.value.trim())})`;
+    case 'pause':
+    case 'resume':
+      return `${begin} ${change.is.toUpperCase()}`;
     case 'reset':
       return `${begin} RESET (${change.option})`;
   }
@@ -91,7 +96,7 @@ export type Place = { from: number } | { before: number } | { newest: true } | {
 export function storedPage(stream: string, place: Place, limit: number): string {
   const name = sqlName(stream);
   if ('from' in place) return `SELECT * FROM ${name} WHERE _offset >= ${place.from} ORDER BY _offset LIMIT ${limit}`;
-  if ('time' in place) return `SELECT * FROM ${name} WHERE _time >= TIMESTAMP ${sqlText(place.time)} ORDER BY _offset LIMIT ${limit}`;
+  if ('time' in place) return `SELECT * FROM ${name} WHERE _time >= ${sqlText(place.time)}::TIMESTAMPTZ ORDER BY _offset LIMIT ${limit}`;
   const condition = 'before' in place ? ` WHERE _offset < ${place.before}` : '';
   return `SELECT * FROM ${name}${condition} ORDER BY _offset DESC LIMIT ${limit}`;
 }

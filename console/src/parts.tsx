@@ -15,6 +15,8 @@ import { cut, visible, visibleLines } from './text.ts';
 import { Dialog, Icon, announce, copyText, toast } from './ui.tsx';
 
 const CELL_LENGTH = 200;
+/** The rows of a table before a click shows more: more would make each reading slow. */
+const ROWS_SHOWN = 500;
 
 export const shown = (text: string, length = 80): string => visible(cut(text, length));
 
@@ -145,7 +147,7 @@ export interface Column<T> {
   marked?(row: T): boolean;
 }
 
-/** A table with a caption that screen readers get; the first column names the row. */
+/** A table with a caption that screen readers get; the first column names the row. Of many rows the first are shown. */
 export function ObjectTable<T>(props: {
   caption: string;
   columns: ReadonlyArray<Column<T>>;
@@ -154,7 +156,9 @@ export function ObjectTable<T>(props: {
   sorted?: string;
   onSort?: (key: string) => void;
 }): JSX.Element {
-  const { caption, columns, rows } = props;
+  const [most, setMost] = useState(ROWS_SHOWN);
+  const { caption, columns } = props;
+  const rows = props.rows.slice(0, most);
   const heading = (column: Column<T>): ComponentChildren => {
     const key = column.sort;
     if (key === undefined || props.onSort === undefined) return column.title;
@@ -165,7 +169,7 @@ export function ObjectTable<T>(props: {
       </button>
     );
   };
-  return (
+  const table = (
     <div class="object-table" role="region" aria-label={caption} tabIndex={0}>
       <table>
         <caption class="unseen">{caption}</caption>
@@ -203,6 +207,20 @@ export function ObjectTable<T>(props: {
         </tbody>
       </table>
     </div>
+  );
+  if (props.rows.length <= most) return table;
+  return (
+    <>
+      {table}
+      <div class="bar pager">
+        <span class="dim">
+          The first {formatNumber(most)} of {formatNumber(props.rows.length)}.
+        </span>
+        <button type="button" onClick={() => setMost(most * 2)}>
+          Show more
+        </button>
+      </div>
+    </>
   );
 }
 

@@ -5,7 +5,7 @@ import { Spark } from './chart.tsx';
 import { serverNow } from './client.ts';
 import { quoteName } from './examples.ts';
 import { formatBytes, formatDuration, formatNumber, formatShort, parseTime } from './format.ts';
-import { Newest, ask } from './home.tsx';
+import { Newest, ask as askStream } from './home.tsx';
 import { type Alteration, type ColumnDraft, type Place, TYPES, alterStream, createStream, dropStatement, quarantined, storedPage } from './ddl.ts';
 import { type Json, formatJson } from './json.ts';
 import { Failure, type Row, type Watched, getJson, problemOfError, readOnly, rowsOf, send, useWatch } from './objects.ts';
@@ -24,7 +24,8 @@ const LIST_MS = 2000;
 const FACTS_MS = 1000;
 const SLOW_MS = 5000;
 const PAGE_ROWS = 100;
-const MORE_ROWS_MAX = 10_000;
+/** The rows of the list by number; by name it is paged instead. */
+const MORE_ROWS_MAX = 500;
 const STORED_ROWS = 50;
 const LAG_MS_MAX = 1000;
 
@@ -120,12 +121,16 @@ function List(): JSX.Element {
             <span class="dim">Page {formatNumber(pages.length + 1)}</span>
           </div>
         )}
-        {!byName && list.length >= limit && limit < MORE_ROWS_MAX && (
+        {!byName && list.length >= limit && (
           <div class="bar pager">
             <span class="dim">The first {formatNumber(list.length)}.</span>
-            <button type="button" onClick={() => setLimit(Math.min(MORE_ROWS_MAX, limit * 2))}>
-              Show more
-            </button>
+            {limit < MORE_ROWS_MAX ? (
+              <button type="button" onClick={() => setLimit(Math.min(MORE_ROWS_MAX, limit * 2))}>
+                Show more
+              </button>
+            ) : (
+              <span class="dim">Order by name to page through all.</span>
+            )}
           </div>
         )}
       </section>
@@ -146,7 +151,7 @@ function Stream({ name }: { name: string }): JSX.Element {
   return (
     <>
       <PageHeading of="streams" title={shown(name, 140)}>
-        <button type="button" onClick={() => ask({ text: `SELECT *\nFROM STREAM(${quoteName(name)}, MAX, TIME)` })}>
+        <button type="button" onClick={() => askStream({ text: `SELECT *\nFROM STREAM(${quoteName(name)}, MAX, TIME)` })}>
           Ask
         </button>
         {!readOnly && isDeclared && <DropButton name={name} open={setAction} />}
@@ -170,7 +175,7 @@ function Stream({ name }: { name: string }): JSX.Element {
           <div class="column">
             <Queries name={name} open={setAction} />
             {sql && <Declaration name={name} text={text} read={created} />}
-            {sql && <Partitions name={name} />}
+            {sql && <Partitions name={name} open={setAction} />}
             {sql && /quarantine/i.test(text) && <Quarantine name={name} />}
             {!readOnly && (
               <Panel title="Send a test event">
@@ -440,7 +445,7 @@ function Quarantine({ name }: { name: string }): JSX.Element {
   );
 }
 
-function Partitions({ name }: { name: string }): JSX.Element | null {
+function Partitions({ name, open }: { name: string; open(action: Action): void }): JSX.Element | null {
   const read = useWatch('SHOW PARTITIONS', SLOW_MS);
   const rows = rowsOf(read.data ?? []).filter((row) => row.stream === name);
   if (rows.length === 0) return null;
@@ -456,8 +461,26 @@ function Partitions({ name }: { name: string }): JSX.Element | null {
     number('Rejected', 'rejected'),
     { title: 'Error', wide: true, cell: (row) => shown(textOf(row.error), 300) },
   ];
+  const isPaused = rows[0]?.state === 'paused';
+  const ask = () =>
+    open({
+      title: isPaused ? 'Resume reading the topic' : 'Pause reading the topic',
+      statement: alterStream(name, { is: isPaused ? 'resume' : 'pause' }),
+      button: isPaused ? 'Resume' : 'Pause',
+      done: read.again,
+    });
   return (
-    <Panel title="Partitions" note={`of the topic ${shown(textOf(rows[0]?.topic), 60)}`}>
+    <Panel
+      title="Partitions"
+      note={`of the topic ${shown(textOf(rows[0]?.topic), 60)}`}
+      actions={
+        !readOnly && (
+          <button type="button" onClick={ask}>
+            {isPaused ? 'Resume reading…' : 'Pause reading…'}
+          </button>
+        )
+      }
+    >
       <Condition of={read} />
       <ObjectTable caption="Positions in the topic's partitions" columns={columns} rows={rows} keyOf={(row, i) => `${valueText(row.partition)} ${i}`} />
     </Panel>

@@ -21,6 +21,7 @@ import { Icon, toast } from './ui.tsx';
 const LIST_MS = 2000;
 const ROWS_MS = 2000;
 const PAGE_ROWS = 100;
+const CHANGED_COLUMNS = 50;
 /** The least time between two drawings of changes. */
 const DRAW_MS = 250;
 
@@ -42,7 +43,6 @@ function viewsOf(data: Json | null): Row[] {
 function List(): JSX.Element {
   const read = useWatch('v1/views', LIST_MS);
   const [find, setFind] = useState('');
-  const [most, setMost] = useState(PAGE_ROWS);
   const all = viewsOf(read.data);
   const found = all.filter((view) => textOf(view.name).toLowerCase().includes(find.toLowerCase()));
   // Failing views first, then by name as the server lists them.
@@ -66,17 +66,7 @@ function List(): JSX.Element {
         <Condition of={read} />
         {read.data !== null && all.length === 0 && <Empty text="There is no view. A view maintains the result of a query, one row a key:" example={EXAMPLE} />}
         {all.length > 0 && rows.length === 0 && <p class="dim">No view has such a name.</p>}
-        {rows.length > 0 && <ObjectTable caption="Views" columns={columns} rows={rows.slice(0, most)} keyOf={(view) => textOf(view.name)} />}
-        {rows.length > most && (
-          <div class="bar pager">
-            <span class="dim">
-              The first {formatNumber(most)} of {formatNumber(rows.length)}.
-            </span>
-            <button type="button" onClick={() => setMost(most * 2)}>
-              Show more
-            </button>
-          </div>
-        )}
+        {rows.length > 0 && <ObjectTable caption="Views" columns={columns} rows={rows} keyOf={(view) => textOf(view.name)} />}
       </section>
     </>
   );
@@ -360,7 +350,7 @@ function Changes({ name }: { name: string }): JSX.Element {
   const [paused, setPaused] = useState(false);
   const state = useChanges(name, paused);
   const timeZone = zone();
-  const names = columnsOf(state.changes.map((change) => change.row));
+  const names = columnsOf(state.changes.map((change) => change.row), CHANGED_COLUMNS);
   const columns: Array<Column<Change>> = [
     { title: 'Key', cell: (change) => <code>{shown(change.key, 100)}</code> },
     { title: `Time, ${zoneName(Date.now(), timeZone)}`, cell: (change) => formatClock(change.at, timeZone) },

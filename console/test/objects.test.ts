@@ -37,6 +37,8 @@ test('statements of streams', () => {
   assert.equal(alterStream('s', { is: 'type', column: 'x', type: 'DOUBLE' }), 'ALTER STREAM s ALTER COLUMN x TYPE DOUBLE');
   assert.equal(alterStream('s', { is: 'set', option: 'store', value: 'true' }), 'ALTER STREAM s SET (store = true)');
   assert.equal(alterStream('s', { is: 'reset', option: 'retention' }), 'ALTER STREAM s RESET (retention)');
+  assert.equal(alterStream('a-b', { is: 'pause' }), 'ALTER STREAM "a-b" PAUSE');
+  assert.equal(storedPage('s', { time: '2026-11-30T00:00:00.000Z' }, 5), `SELECT * FROM "s" WHERE _time >= '2026-11-30T00:00:00.000Z'::TIMESTAMPTZ ORDER BY _offset LIMIT 5`);
   assert.equal(storedPage('s', { newest: true }, 5), 'SELECT * FROM "s" ORDER BY _offset DESC LIMIT 5');
   assert.equal(storedPage('s', { before: 7 }, 5), 'SELECT * FROM "s" WHERE _offset < 7 ORDER BY _offset DESC LIMIT 5');
 });

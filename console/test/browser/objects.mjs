@@ -97,6 +97,9 @@ export const objectTests = [
     await page.getByRole('textbox', { name: 'Arrival from' }).fill('2026-11-30 00:01:00');
     await page.keyboard.press('Enter');
     await stored.getByRole('rowheader', { name: '60', exact: true }).waitFor();
+    await button(page, 'Pause reading…').click();
+    await page.getByRole('dialog').getByText('ALTER STREAM flights PAUSE').waitFor();
+    await page.keyboard.press('Escape');
     await button(page, 'End query Q1').click();
     await page.getByRole('dialog').getByText('SELECT * FROM STREAM(flights)').waitFor();
     assert.deepEqual(mock.objects.ended, []);
@@ -254,7 +257,7 @@ export const objectTests = [
     await page.getByRole('table', { name: 'Columns' }).waitFor();
     await page.getByRole('table', { name: 'Queries' }).waitFor();
     const offered = async () => (await page.getByRole('main').getByRole('button').allInnerTexts()).concat(await page.getByRole('main').getByRole('button').evaluateAll((all) => all.map((one) => one.getAttribute('aria-label') ?? '')));
-    const forbidden = /^(drop|create|alter|send|end|run now|enable|disable)\b/i;
+    const forbidden = /^(drop|create|alter|send|end|run now|enable|disable|pause reading|resume reading)\b/i;
     assert.deepEqual((await offered()).filter((name) => forbidden.test(name)), []);
     await nav(page, 'Views').click();
     await page.getByRole('link', { name: 'pages' }).click();
@@ -274,6 +277,10 @@ export const objectTests = [
     await page.getByText(/^Stale since \d\d:\d\d:\d\d CET: The server shuts down/).waitFor();
     await page.getByRole('link', { name: 'pages' }).waitFor();
     mock.objects.fail = null;
+    await page.getByText(/^Stale since/).waitFor({ state: 'detached' });
+    await page.route('**/v1/views', (route) => route.abort());
+    await page.getByText(/^Stale since .*: The server does not answer/).waitFor();
+    await page.unroute('**/v1/views');
     await page.getByText(/^Stale since/).waitFor({ state: 'detached' });
     mock.objects.fail = /^v1\/sql/;
     await nav(page, 'Jobs & alerts').click();
