@@ -42,6 +42,12 @@ export const objectTests = [
     assert.deepEqual(names, ['Home', 'Ask', 'Streams', 'Operations']);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
   }],
+  ['pages: without WebSocket the server is asked what it has', { set: { refuseSockets: true } }, async ({ open }) => {
+    const page = await open('#/views/pages');
+    await page.getByRole('table', { name: 'Rows of the view' }).waitFor();
+    await nav(page, 'Jobs & alerts').waitFor();
+    assert.equal(await page.title(), 'pages · Views · Swiftwater');
+  }],
   ['pages: their file that cannot be loaded is tried again', {}, async ({ open, context }) => {
     await context.route('**/pages.js', (route) => route.abort());
     const page = await open('#/streams');
