@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { constants, createDeflateRaw } from 'node:zlib';
 import { WebSocketServer } from 'ws';
+import { newObjects, objectCalls } from './mock_objects.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const FRAME_BYTES_MAX = 262144;
@@ -48,6 +49,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     from: 'none',
     features: ['history', 'search', 'sql', 'views'],
     mode: 'on',
+    objects: newObjects(),
     build: '0123456789abcdef',
     history: true,
     clockAheadMs: 0,
@@ -315,6 +317,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
       request.on('data', (part) => parts.push(part));
       request.on('end', () => resolve(Buffer.concat(parts).toString()));
     });
+    if (objectCalls(mock, { request, response, url, path, body, send, headers })) return undefined;
     const call = calls[`${request.method} ${path}`];
     if (call !== undefined) {
       const value = call();
