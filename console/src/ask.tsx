@@ -1,24 +1,14 @@
-/** The page that asks: open questions as tabs, the editor with its faults, parameters, and the result below. */
-import { signal } from '@preact/signals';
+/** The page that asks: open questions as tabs, the editor and the fields beside it, and the result below. */
 import type { JSX } from 'preact';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { documentBase } from './client.ts';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Fields } from './fields.tsx';
 import { formatTime } from './format.ts';
-import { type Json, formatJson, parseJson } from './json.ts';
-import { problemOf } from './ndjson.ts';
-import { PARAMETERS_MAX, parameterCount } from './parameters.ts';
-import { type Problem, isObject } from './protocol.ts';
+import { Editor } from './query_editor.tsx';
 import { Result } from './result.tsx';
-import { zone } from './settings.ts';
-import { type Tab, active, activeId, closeTab, history, persistent, loaded, openTab, pause, questionOf, run, running, stop, tabs } from './tabs.ts';
+import { fieldsOpen, zone } from './settings.ts';
+import { type Tab, active, activeId, closeTab, history, persistent, loaded, openTab, running, tabs } from './tabs.ts';
 import { visible, cut } from './text.ts';
-import { Dialog, Icon, announce } from './ui.tsx';
-
-const VALIDATE_MS = 250;
-
-type Fault = { problem: Problem } | { warnings: string[] } | null;
-
-const faults = signal(new Map<number, Fault>());
+import { Dialog, Icon } from './ui.tsx';
 
 export function Ask(): JSX.Element {
   const tab = active.value;
@@ -32,7 +22,10 @@ export function Ask(): JSX.Element {
       {!persistent.value && <p class="notice">This browser does not save anything for this page: questions and answers are lost with a reload.</p>}
       {tab !== null && (
         <div role="tabpanel" id="question" aria-labelledby={`tab-${tab.id}`} key={tab.id}>
-          <Editor tab={tab} />
+          <div class={fieldsOpen() ? 'question-top with-fields' : 'question-top'}>
+            <Editor tab={tab} />
+            <Fields tab={tab} />
+          </div>
           <Result tab={tab} />
         </div>
       )}
@@ -41,7 +34,7 @@ export function Ask(): JSX.Element {
 }
 
 function titleOf(tab: Tab): string {
-  const text = tab.text.value.replace(/\s+/g, ' ').trim();
+  const text = cut(tab.text.value.trimStart(), 400).replace(/\s+/g, ' ').trim();
   return text === '' ? 'New question' : visible(cut(text.replace(/^select\s+/i, ''), 28));
 }
 
@@ -132,174 +125,4 @@ function HistoryDialog({ onClose }: { onClose(): void }): JSX.Element {
       )}
     </Dialog>
   );
-}
-
-function Editor({ tab }: { tab: Tab }): JSX.Element {
-  const area = useRef<HTMLTextAreaElement>(null);
-  const text = tab.text.value;
-  const fault = faults.value.get(tab.id) ?? null;
-  const problem = fault !== null && 'problem' in fault ? fault.problem : null;
-  const isRunning = running(tab);
-  const asked = tab.asked.value;
-  const paused = tab.view.value.at !== null;
-  useValidation(tab);
-  useLayoutEffect(() => {
-    const element = area.current;
-    if (element === null) return;
-    element.style.height = 'auto';
-    element.style.height = `${Math.min(420, Math.max(96, element.scrollHeight + 2))}px`;
-  }, [text]);
-  const goTo = (line: number, column: number) => {
-    const lines = text.split('\n');
-    const before = lines.slice(0, line - 1).reduce((sum, one) => sum + one.length + 1, 0);
-    const at = Math.min(text.length, before + column - 1);
-    area.current?.focus();
-    area.current?.setSelectionRange(at, Math.min(text.length, at + 1));
-  };
-  const count = parameterCount(text);
-  return (
-    <section class="panel editor" aria-label="Question">
-      {tab.origin.value !== 'reader' && (
-        <p class="notice">
-          This question came with a link{tab.origin.value === 'other site' ? ' on another site' : ''}. Nothing has run. Read it, then run it.
-        </p>
-      )}
-      <label class="unseen" for="text">
-        Query
-      </label>
-      <textarea
-        id="text"
-        ref={area}
-        value={text}
-        spellcheck={false}
-        autocomplete="off"
-        autocapitalize="off"
-        rows={4}
-        placeholder="SELECT carrier, COUNT(*) AS n FROM STREAM(flights, MAX, TIME) GROUP BY carrier WINDOWING TUMBLING(1000, TIME)"
-        aria-invalid={problem !== null}
-        aria-describedby="fault"
-        onInput={(event) => {
-          tab.text.value = event.currentTarget.value;
-        }}
-        onKeyDown={(event) => {
-          if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
-            event.preventDefault();
-            run(tab);
-          }
-        }}
-      />
-      <div id="fault" class={problem === null ? 'fault' : 'fault bad'}>
-        {problem !== null && (
-          <>
-            <Icon name="warn" />
-            <span>
-              {visible(problem.detail ?? problem.title)}
-              {problem.hint !== undefined && <span class="dim"> {visible(problem.hint)}</span>}
-            </span>
-            {problem.line !== undefined && (
-              <button type="button" class="quiet" onClick={() => goTo(problem.line ?? 1, problem.column ?? 1)}>
-                Line {problem.line}, column {problem.column ?? 1}
-              </button>
-            )}
-          </>
-        )}
-        {fault !== null && 'warnings' in fault && (
-          <>
-            <Icon name={fault.warnings.length > 0 ? 'warn' : 'check'} />
-            <span>{fault.warnings.length > 0 ? visible(fault.warnings.join(' · ')) : 'Valid.'}</span>
-          </>
-        )}
-      </div>
-      {count > 0 && (
-        <fieldset class="parameters">
-          <legend>Parameters</legend>
-          {Array.from({ length: Math.min(count, PARAMETERS_MAX) }, (_, i) => (
-            <label key={i}>
-              <span>${i + 1}</span>
-              <input
-                type="text"
-                value={tab.parameters.value[i] ?? ''}
-                title="A number, true, false or null; anything else is text"
-                onInput={(event) => {
-                  const values = Array.from({ length: count }, (_, j) => tab.parameters.value[j] ?? '');
-                  values[i] = event.currentTarget.value;
-                  tab.parameters.value = values;
-                }}
-              />
-            </label>
-          ))}
-        </fieldset>
-      )}
-      <div class="bar actions">
-        <button type="button" class="primary" disabled={text.trim() === ''} onClick={() => run(tab)} title="Ctrl+Enter">
-          <Icon name={asked === null ? 'run' : 'again'} />
-          {asked === null ? 'Run' : 'Run again'}
-        </button>
-        <button type="button" disabled={!isRunning} onClick={() => stop(tab)}>
-          <Icon name="stop" />
-          Stop
-        </button>
-        <button type="button" disabled={tab.picture.value === null || (!isRunning && !paused)} aria-pressed={paused} onClick={() => pause(tab)} title="Space">
-          <Icon name={paused ? 'run' : 'pause'} />
-          {paused ? 'Resume' : 'Pause'}
-        </button>
-        <span class="spring" />
-        {asked !== null && asked.text !== text && <span class="dim">The result is of an earlier text.</span>}
-        <label class="select">
-          <span>Dialect</span>
-          <select
-            value={tab.dialect.value}
-            onChange={(event) => {
-              tab.dialect.value = event.currentTarget.value === 'bullet' ? 'bullet' : 'native';
-            }}
-          >
-            <option value="native">BQL</option>
-            <option value="bullet">Bullet's rules</option>
-          </select>
-        </label>
-      </div>
-    </section>
-  );
-}
-
-/** Validates 250 ms after the last key; an answer that is overtaken by another key is left. */
-function useValidation(tab: Tab): void {
-  const { text, dialect, parameters } = questionOf(tab);
-  const key = JSON.stringify([text, dialect, tab.parameters.value]);
-  useEffect(() => {
-    const abort = new AbortController();
-    const put = (fault: Fault) => {
-      faults.value = new Map(faults.value).set(tab.id, fault);
-    };
-    if (text.trim() === '') {
-      put(null);
-      return;
-    }
-    const timer = setTimeout(async () => {
-      try {
-        const body: Json = { query: text, parameters, dialect };
-        const answer = await fetch(new URL('v1/queries/validate', documentBase), {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: formatJson(body),
-          signal: abort.signal,
-        });
-        if (!answer.ok) {
-          const problem = await problemOf(answer);
-          put({ problem });
-          announce(`Fault: ${problem.detail ?? problem.title}`);
-          return;
-        }
-        const facts = parseJson(await answer.text());
-        const warnings = isObject(facts) && Array.isArray(facts.warnings) ? facts.warnings : [];
-        put({ warnings: warnings.filter((warning) => typeof warning === 'string') });
-      } catch {
-        if (!abort.signal.aborted) put(null);
-      }
-    }, VALIDATE_MS);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-  }, [key]);
 }

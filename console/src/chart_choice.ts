@@ -15,6 +15,8 @@ export type Role = 'key' | 'measure' | 'time' | 'window_start' | 'window_end' | 
 export interface Column {
   name: string;
   role: Role;
+  /** The type that the server declares, in capitals; empty if it declares none. */
+  type: string;
   /** Whether values of different groups may be added: counts and sums. */
   additive: boolean;
 }
@@ -78,10 +80,13 @@ export function describe(
   for (const name of names) {
     const own = known.get(name);
     const role = isRole(own?.role) ? own.role : guessRole(name, own, sample, grouped);
-    columns.push({ name, role, additive: role === 'measure' && isAdditive(name, own, text) });
+    columns.push({ name, role, type: own?.type?.toUpperCase() ?? '', additive: role === 'measure' && isAdditive(name, own, text) });
   }
   return columns;
 }
+
+export const isNumberType = (type: string): boolean => /^(LONG|INTEGER|INT|BIGINT|FLOAT|DOUBLE|DECIMAL.*|NUMBER)$/.test(type);
+export const isTimeType = (type: string): boolean => type.startsWith('TIMESTAMP');
 
 const ROLES: readonly string[] = ['key', 'measure', 'time', 'window_start', 'window_end', 'point', 'range', 'other'];
 
@@ -100,8 +105,8 @@ function guessRole(
   if (name === 'Quantile') return 'point';
   if (grouped.has(name.toLowerCase())) return 'key';
   const type = declared?.type?.toUpperCase() ?? guessType(name, sample);
-  if (/^(LONG|INTEGER|INT|BIGINT|FLOAT|DOUBLE|DECIMAL.*|NUMBER)$/.test(type)) return 'measure';
-  if (type.startsWith('TIMESTAMP')) return 'time';
+  if (isNumberType(type)) return 'measure';
+  if (isTimeType(type)) return 'time';
   return type === 'STRING' || type === 'BOOLEAN' ? 'key' : 'other';
 }
 

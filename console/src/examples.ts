@@ -7,6 +7,8 @@ import { parseTime } from './format.ts';
 import { type Json } from './json.ts';
 import { isObject } from './protocol.ts';
 
+export type Scalar = string | number | bigint | boolean;
+
 export interface Path {
   path: string;
   /** Shares of the types: `string`, `number` … */
@@ -16,12 +18,21 @@ export interface Path {
   absent: number;
   /** The number of events that were looked at; 0 if unknown. */
   events: number;
-  top: Array<{ value: string | number | boolean; share: number }>;
+  top: Array<{ value: Scalar; share: number }>;
+  /** The shares of the events that have null there, and that lack the path. */
+  nulls: number;
+  missing: number;
+  least: Scalar | null;
+  greatest: Scalar | null;
 }
 
 export interface Example {
   title: string;
   text: string;
+}
+
+function scalar(value: Json | undefined): Scalar | null {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean' ? value : null;
 }
 
 /** The paths of the server's answer. */
@@ -42,12 +53,12 @@ export function readPaths(data: Json): Path[] {
     const top: Path['top'] = [];
     for (const entry of Array.isArray(item.top) ? item.top : []) {
       if (!isObject(entry)) continue;
-      const { value, share } = entry;
-      if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
-        top.push({ value, share: typeof share === 'number' ? share : 0 });
-      }
+      const value = scalar(entry.value);
+      if (value !== null) top.push({ value, share: number(entry.share) });
     }
-    paths.push({ path: item.path, types, distinct: number(item.distinct), absent: number(item.null) + number(item.missing), events, top });
+    const [nulls, missing] = [number(item.null), number(item.missing)];
+    const [least, greatest] = [scalar(item.least), scalar(item.greatest)];
+    paths.push({ path: item.path, types, distinct: number(item.distinct), absent: nulls + missing, events, top, nulls, missing, least, greatest });
   }
   return paths;
 }
@@ -77,13 +88,14 @@ export function quotePath(path: string): string {
     .join('');
 }
 
-function literal(value: string | number | boolean): string {
+export function literal(value: Scalar): string {
   return typeof value === 'string' ? `'${value.replace(/'/g, "''")}'` : String(value).toUpperCase();
 }
 
 const share = (path: Path, ...types: string[]) => types.reduce((sum, type) => sum + (path.types[type] ?? 0), 0);
+export const isMostlyNumber = (path: Path) => share(path, 'number', 'integer', 'long', 'double', 'float') > 0.5;
 const depth = (path: Path) => path.path.split(/\.|\[/).length - 1;
-const isNumber = (path: Path) => share(path, 'number', 'integer', 'long', 'double', 'float') > 0.5 && path.distinct > 2;
+const isNumber = (path: Path) => isMostlyNumber(path) && path.distinct > 2;
 /** Nearly each event has another value: an id, a time, a free text. */
 const isUnique = (path: Path) => path.events > 50 && path.distinct > 0.6 * path.events * (1 - path.absent);
 const isClock = (value: unknown) => parseTime(value) !== null || (typeof value === 'string' && /^(\d{4}-\d\d-\d\d|\d{1,2}:\d\d)/.test(value));

@@ -1,11 +1,12 @@
 /**
- * The page's state in the address's fragment: `#/ask?q=SELECT…&form=lines`.
+ * The page's state in the address's fragment: `#/ask?q=SELECT…&form=lines`, `#/streams/NAME`.
  *
  * Whatever the fragment has, reading it gives a valid state: unknown names are left out, unknown pages are Home. A state that
  * came by an address runs nothing by itself; that rule is the page's, and nothing here can state otherwise.
  */
 
-export type Page = 'home' | 'ask';
+export const PAGES = ['home', 'ask', 'streams', 'views', 'jobs', 'operations', 'search', 'cluster'] as const;
+export type Page = (typeof PAGES)[number];
 export type Dialect = 'native' | 'bullet';
 
 export const FORMS = ['table', 'json', 'line', 'area', 'bar', 'stacked', 'histogram', 'value', 'heat', 'top'] as const;
@@ -13,6 +14,8 @@ export type Form = (typeof FORMS)[number];
 
 export interface State {
   page: Page;
+  /** The name of what the page shows: a stream, a view. Of all pages but `home` and `ask`. */
+  object?: string;
   /** The query's text, of page `ask`. */
   text?: string;
   dialect?: Dialect;
@@ -33,7 +36,10 @@ export function readFragment(fragment: string): State {
   const mark = raw.indexOf('?');
   const path = mark < 0 ? raw : raw.slice(0, mark);
   const values = new URLSearchParams(mark < 0 ? '' : raw.slice(mark + 1));
-  const state: State = { page: path === '/ask' ? 'ask' : 'home' };
+  const [, name = '', ...rest] = path.split('/');
+  const state: State = { page: PAGES.find((known) => known === name) ?? 'home' };
+  const object = decoded(rest.join('/'));
+  if (object !== '' && hasObjects(state.page)) state.object = object;
   const zone = values.get('zone');
   if (zone !== null && isZone(zone)) state.zone = zone;
   if (state.page !== 'ask') return state;
@@ -60,11 +66,23 @@ export function writeFragment(state: State): string {
   }
   if (state.zone !== undefined) values.set('zone', state.zone);
   const query = values.toString();
-  return `#/${state.page === 'ask' ? 'ask' : ''}${query === '' ? '' : `?${query}`}`;
+  const object = hasObjects(state.page) && state.object !== undefined && state.object !== '' ? `/${encodeURIComponent(wellFormed(state.object))}` : '';
+  return `#/${state.page === 'home' ? '' : state.page}${object}${query === '' ? '' : `?${query}`}`;
+}
+
+const hasObjects = (page: Page): boolean => page !== 'home' && page !== 'ask';
+
+/** The text of a part of a path; empty where it is not encoded as such. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return '';
+  }
 }
 
 /** An address can carry no lone surrogate: it becomes U+FFFD. */
-function wellFormed(text: string): string {
+export function wellFormed(text: string): string {
   return text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, '\ufffd');
 }
 

@@ -17,7 +17,7 @@ function show(state: State, origin: 'link' | 'other site'): void {
   if (state.page !== 'ask' || state.text === undefined) return;
   const tab = openTab(state.text, state.dialect, state.parameters);
   if (tab.asked.value === null) tab.origin.value = origin;
-  if (state.form !== undefined) chooseForm(tab, state.form);
+  chooseForm(tab, state.form ?? null);
   if (state.measure !== undefined) look(tab, { measure: state.measure });
   // The text lives in the tab from here on; a reload must not open it again.
   window.history.replaceState(null, '', '#/ask');

@@ -10,6 +10,8 @@ import type { Dialect } from './fragment.ts';
 export const SUBPROTOCOL = 'swiftwater.v1';
 /** Bytes of `data` that the server may send before it waits for more credit. */
 export const CREDIT_BYTES = 1 << 20;
+/** The faults of one query that are read. */
+const FAULTS_MAX = 100;
 /** The most bytes of one event in pieces. */
 export const PIECES_BYTES_MAX = 64 << 20;
 
@@ -38,6 +40,15 @@ export interface Problem {
   line?: number;
   column?: number;
   excerpt?: string;
+  /** All faults of a query, the first one included, where there are several. */
+  errors?: QueryFault[];
+}
+
+export interface QueryFault {
+  message: string;
+  hint?: string;
+  line?: number;
+  column?: number;
 }
 
 export interface DeclaredColumn {
@@ -191,7 +202,19 @@ export function readProblem(data: Json): Problem {
     const value = data[name];
     if (typeof value === 'number') problem[name] = value;
   }
+  if (Array.isArray(data.errors)) problem.errors = data.errors.slice(0, FAULTS_MAX).flatMap(readFault);
   return problem;
+}
+
+function readFault(data: Json): QueryFault[] {
+  if (!isObject(data) || typeof data.message !== 'string') return [];
+  const fault: QueryFault = { message: data.message };
+  if (typeof data.hint === 'string') fault.hint = data.hint;
+  for (const name of ['line', 'column'] as const) {
+    const value = data[name];
+    if (typeof value === 'number') fault[name] = value;
+  }
+  return [fault];
 }
 
 export function readColumns(data: Json | undefined): DeclaredColumn[] | null {

@@ -1,14 +1,22 @@
 /** Which page is shown, as the address's fragment has it. */
-import { signal } from '@preact/signals';
+import { batch, signal } from '@preact/signals';
 import { type Page, type State, readFragment, writeFragment } from './fragment.ts';
 
-export const page = signal<Page>(readFragment(location.hash).page);
+const begin = readFragment(location.hash);
+export const page = signal<Page>(begin.page);
+/** The name of the object that the page shows; null: its list. */
+export const object = signal<string | null>(begin.object ?? null);
+
+/** The address of a page, or of an object on it. */
+export function addressOf(to: Page, name: string | null = null): string {
+  return writeFragment(name === null ? { page: to } : { page: to, object: name });
+}
 
 /** Shows `to` and leaves the way back in the browser's history. */
-export function go(to: Page): void {
-  const fragment = writeFragment({ page: to });
+export function go(to: Page, name: string | null = null): void {
+  const fragment = addressOf(to, name);
   if (location.hash !== fragment) window.history.pushState(null, '', fragment);
-  page.value = to;
+  show(to, name);
   window.scrollTo(0, 0);
 }
 
@@ -16,9 +24,16 @@ export function go(to: Page): void {
 export function onAddress(opened: (state: State) => void): void {
   const read = () => {
     const state = readFragment(location.hash);
-    page.value = state.page;
+    show(state.page, state.object ?? null);
     opened(state);
   };
   window.addEventListener('hashchange', read);
   window.addEventListener('popstate', read);
+}
+
+function show(to: Page, name: string | null): void {
+  batch(() => {
+    page.value = to;
+    object.value = name;
+  });
 }

@@ -1,4 +1,4 @@
-/** What the reader has chosen for this browser: theme, zone, single-letter keys. Works without storage; then it lasts until the reload. */
+/** What the reader has chosen for this browser: theme, zone, single-letter keys, the fields beside the editor. Works without storage; then it lasts until the reload. */
 import { effect, signal } from '@preact/signals';
 import { isZone } from './fragment.ts';
 
@@ -22,6 +22,10 @@ export const theme = signal<Theme>(loaded.theme === 'dark' || loaded.theme === '
 /** Null: the browser's. */
 export const chosenZone = signal<string | null>(typeof loaded.zone === 'string' && isZone(loaded.zone) ? loaded.zone : null);
 export const letterKeys = signal(loaded.letterKeys !== false);
+/** Whether the reader wants the fields beside the editor. Null: on a wide screen only, as on a narrow one they are below it. */
+export const chosenFields = signal<boolean | null>(typeof loaded.fields === 'boolean' ? loaded.fields : null);
+const wide = matchMedia('(min-width: 901px)').matches;
+export const fieldsOpen = (): boolean => chosenFields.value ?? wide;
 
 export const zone = (): string => chosenZone.value ?? browserZone;
 
@@ -38,7 +42,7 @@ export function applySettings(): void {
     document.documentElement.dataset.theme = isDark() ? 'dark' : 'light';
   });
   effect(() => {
-    const text = JSON.stringify({ theme: theme.value, zone: chosenZone.value, letterKeys: letterKeys.value });
+    const text = JSON.stringify({ theme: theme.value, zone: chosenZone.value, letterKeys: letterKeys.value, fields: chosenFields.value });
     try {
       localStorage.setItem(NAME, text);
     } catch {

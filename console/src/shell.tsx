@@ -8,7 +8,9 @@ import { formatClock, zoneName } from './format.ts';
 import { isZone } from './fragment.ts';
 import { Home, ask, examples } from './home.tsx';
 import { quoteName } from './examples.ts';
-import { go, page } from './route.ts';
+import type { Page } from './fragment.ts';
+import { type LazyPage, TITLES, askFeatures, features, isOffered, loadPages, loading, titleOf } from './page_table.ts';
+import { addressOf, go, object, page } from './route.ts';
 import { type Theme, browserZone, chosenZone, letterKeys, theme, zone } from './settings.ts';
 import { isTyping } from './table.tsx';
 import { history, openTab } from './tabs.ts';
@@ -35,8 +37,12 @@ export function Shell({ build, assets }: { build: string; assets: string }): JSX
     return () => document.removeEventListener('keydown', keys);
   }, []);
   useEffect(() => {
-    document.title = page.value === 'ask' ? 'Ask · Swiftwater' : 'Swiftwater';
-  }, [page.value]);
+    const named = object.value === null ? '' : `${visible(cut(object.value, 60))} · `;
+    document.title = page.value === 'home' ? 'Swiftwater' : `${named}${titleOf(page.value)} · Swiftwater`;
+  }, [page.value, object.value]);
+  useEffect(() => {
+    if (connection.value?.phase === 'unavailable' && features.value === null) void askFeatures();
+  }, [connection.value?.phase]);
   const theirs = connection.value?.hello?.build ?? null;
   const other = theirs !== null && build !== '' && !build.includes('{') && theirs !== build;
   return (
@@ -53,8 +59,9 @@ export function Shell({ build, assets }: { build: string; assets: string }): JSX
           Swiftwater
         </a>
         <nav aria-label="Pages">
-          <PageLink to="home" name="Home" />
-          <PageLink to="ask" name="Ask" />
+          {TITLES.filter((entry) => isOffered(entry.page) === true).map((entry) => (
+            <PageLink key={entry.page} to={entry.page} name={entry.title} />
+          ))}
         </nav>
         <span class="spring" />
         <ConnectionState />
@@ -79,7 +86,7 @@ export function Shell({ build, assets }: { build: string; assets: string }): JSX
       {connection.value?.phase === 'unavailable' && (
         <p class="notice banner">No WebSocket reaches the server. Results come by plain HTTP: at most four at once, and they end with the connection.</p>
       )}
-      {page.value === 'ask' ? <Ask /> : <Home />}
+      {page.value === 'home' ? <Home /> : page.value === 'ask' ? <Ask /> : <Later page={page.value} key={page.value} />}
       <Toast />
       <Announcer />
       {open.value === 'keys' && <KeysDialog />}
@@ -92,13 +99,43 @@ export function Shell({ build, assets }: { build: string; assets: string }): JSX
 
 function skip(event: Event): void {
   event.preventDefault();
-  const target = document.querySelector<HTMLElement>('#main button, #main textarea, #main [tabindex="0"]');
+  const target = document.querySelector<HTMLElement>('#main button, #main textarea, #main [role="textbox"], #main [tabindex="0"]');
   target?.focus();
 }
 
-function PageLink({ to, name }: { to: 'home' | 'ask'; name: string }): JSX.Element {
+/** A page of `pages.js`, or what is shown until it can be. */
+function Later({ page: name }: { page: LazyPage }): JSX.Element {
+  const offered = isOffered(name);
+  const state = loading.value;
+  useEffect(() => {
+    if (offered === true) loadPages();
+  }, [offered]);
+  if (offered === true && state !== null && typeof state === 'object') {
+    const Shown = state.pages[name];
+    return <Shown />;
+  }
   return (
-    <a href={to === 'home' ? '#/' : '#/ask'} aria-current={page.value === to ? 'page' : undefined} onClick={(event) => (event.preventDefault(), go(to))}>
+    <main id="main" class="page">
+      <h1>{titleOf(name)}</h1>
+      {offered === false ? (
+        <p class="panel waiting">This server does not have this page. It needs a data directory, or a build with this feature.</p>
+      ) : state === 'failed' ? (
+        <p class="panel waiting" role="alert">
+          This page cannot be loaded now.{' '}
+          <button type="button" onClick={loadPages}>
+            Try again
+          </button>
+        </p>
+      ) : (
+        <p class="panel waiting">Loading…</p>
+      )}
+    </main>
+  );
+}
+
+function PageLink({ to, name }: { to: Page; name: string }): JSX.Element {
+  return (
+    <a href={addressOf(to)} aria-current={page.value === to ? 'page' : undefined} onClick={(event) => (event.preventDefault(), go(to))}>
       {name}
     </a>
   );
@@ -216,6 +253,8 @@ function ZoneDialog(): JSX.Element {
 function KeysDialog(): JSX.Element {
   const keys: Array<[string, string]> = [
     ['Ctrl+Enter', 'run the question'],
+    ['Ctrl+Space', 'in the editor: open the list of completions. Enter or Tab takes one, Esc closes it'],
+    ['F8', 'in the editor: go to the next fault'],
     ['Ctrl+K', 'find pages, streams, questions'],
     ['Space', 'pause and resume a result'],
     ['/', 'find in the rows'],
@@ -273,8 +312,7 @@ interface Choice {
 
 function choices(): Choice[] {
   const all: Choice[] = [
-    { kind: 'page', name: 'Home', detail: '', run: () => go('home') },
-    { kind: 'page', name: 'Ask', detail: '', run: () => go('ask') },
+    ...TITLES.filter((entry) => isOffered(entry.page) === true).map((entry) => ({ kind: 'page', name: entry.title, detail: '', run: () => go(entry.page) })),
     {
       kind: 'action',
       name: 'New question',
@@ -291,6 +329,7 @@ function choices(): Choice[] {
   for (const stream of streams.value?.streams ?? []) {
     const text = `SELECT *\nFROM STREAM(${quoteName(stream.name)}, MAX, TIME)`;
     all.push({ kind: 'stream', name: stream.name, detail: 'events as they come', run: () => ask({ text }) });
+    all.push({ kind: 'stream', name: stream.name, detail: 'its page', run: () => go('streams', stream.name) });
   }
   for (const example of examples.value) all.push({ kind: 'example', name: example.title, detail: example.text, run: () => ask(example) });
   for (const past of history.value) {
@@ -307,7 +346,7 @@ function Palette(): JSX.Element {
   const [find, setFind] = useState('');
   const [at, setAt] = useState(0);
   const list = useRef<HTMLUListElement>(null);
-  const all = useMemo(choices, [streams.value, examples.value, history.value]);
+  const all = useMemo(choices, [streams.value, examples.value, history.value, features.value]);
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   const found = all.filter((choice) => words.every((word) => `${choice.kind} ${choice.name} ${choice.detail}`.toLowerCase().includes(word))).slice(0, 50);
   const marked = Math.min(at, Math.max(0, found.length - 1));
@@ -348,7 +387,7 @@ function Palette(): JSX.Element {
       </label>
       <ul class="choices" role="listbox" id="found" aria-label="Found" ref={list}>
         {found.map((choice, i) => (
-          <li key={`${choice.kind}${choice.name}`} role="option" id={`found-${i}`} aria-selected={i === marked} onClick={() => choose(choice)}>
+          <li key={`${choice.kind}${choice.name}${choice.detail}`} role="option" id={`found-${i}`} aria-selected={i === marked} onClick={() => choose(choice)}>
             <span class="kind">{choice.kind}</span>
             <span>{visible(cut(choice.name, 120))}</span>
             <span class="dim">{visible(cut(choice.detail.replace(/\s+/g, ' '), 90))}</span>

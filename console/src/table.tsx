@@ -7,6 +7,7 @@ import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } 
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { cellClass, cellText } from './cells.tsx';
+import { isNumberType, isTimeType } from './chart_choice.ts';
 import { request } from './client.ts';
 import { formatNumber } from './format.ts';
 import type { Picture, TablePicture } from './picture.ts';
@@ -16,6 +17,11 @@ import { Dialog, Icon, Menu, announce, copyText, download } from './ui.tsx';
 import { letterKeys } from './settings.ts';
 
 const ROW_PX = 28;
+/** Characters of a time with its zone. */
+const TIME_LENGTH = 29;
+const HEAD_PX = 32;
+/** A head with types has two lines. */
+const HEAD_TYPES_PX = 46;
 const COPY_ROWS_MAX = 20_000;
 const PIECE = 20_000;
 
@@ -54,12 +60,19 @@ export function ResultTable({ tab, picture, table }: { tab: Tab; picture: Pictur
   const widths = useRef(new Map<string, number>());
   const view = tab.view.value;
   const { columns, total } = table;
+  const types = useMemo(() => new Map(picture.columns.map((column) => [column.name, column.type])), [picture.columns]);
+  const headPx = columns.some((name) => (types.get(name) ?? '') !== '') ? HEAD_TYPES_PX : HEAD_PX;
+
+  const timeColumns = useMemo(
+    () => new Set(picture.columns.filter((c) => isTimeType(c.type) || c.role === 'time' || c.role === 'window_start' || c.role === 'window_end').map((c) => c.name)),
+    [picture.columns],
+  );
 
   // Columns only grow, so that live values do not make the table jump.
   let grown = false;
   [columns[0], ...columns.slice(table.columnFrom)].slice(0, table.widths.length).forEach((name, i) => {
     if (name === undefined) return;
-    const wanted = Math.ceil(Math.min(360, Math.max(72, 22 + 8.2 * (table.widths[i] ?? 8))) / 8) * 8;
+    const wanted = Math.ceil(Math.min(360, Math.max(72, 22 + 8.2 * Math.max(table.widths[i] ?? 8, timeColumns.has(name) ? TIME_LENGTH : 0))) / 8) * 8;
     if (wanted <= (widths.current.get(name) ?? 0)) return;
     widths.current.set(name, wanted);
     grown = true;
@@ -75,7 +88,7 @@ export function ResultTable({ tab, picture, table }: { tab: Tab; picture: Pictur
 
   // The grid is as high as its rows need, and does not shrink under the reader.
   const height = useRef(0);
-  height.current = Math.max(height.current, rows.getTotalSize() + ROW_PX + 24);
+  height.current = Math.max(height.current, rows.getTotalSize() + headPx + 20);
   const shown = rows.getVirtualItems();
   const across = rest.getVirtualItems();
   const from = shown[0]?.index ?? 0;
@@ -95,11 +108,7 @@ export function ResultTable({ tab, picture, table }: { tab: Tab; picture: Pictur
     announce('Paused, because you scrolled.');
   }, [scrolled]);
 
-  const timeColumns = useMemo(
-    () => new Set(picture.columns.filter((c) => c.role === 'time' || c.role === 'window_start' || c.role === 'window_end').map((c) => c.name)),
-    [picture.columns],
-  );
-  const measures = useMemo(() => new Set(picture.measures), [picture.columns]);
+  const numbers = useMemo(() => new Set(picture.columns.filter((c) => (c.type === '' ? c.role === 'measure' : isNumberType(c.type))).map((c) => c.name)), [picture.columns]);
   const cellAt = (row: number, column: number) => {
     const held = table.rows[row - table.from];
     if (column === 0) return held?.cells[0];
@@ -175,17 +184,21 @@ export function ResultTable({ tab, picture, table }: { tab: Tab; picture: Pictur
   };
   const header = (name: string, width: number, index: number, left: number | null) => {
     const sort = view.sort?.column === name ? (view.sort.descending ? 'descending' : 'ascending') : undefined;
+    const type = visible(cut(types.get(name) ?? '', 60));
     return (
       <div
         key={name}
         role="columnheader"
         aria-colindex={index + 1}
         aria-sort={sort ?? 'none'}
-        class={`th${left === null ? ' pinned' : ''}${measures.has(name) ? ' number' : ''}`}
+        class={`th${left === null ? ' pinned' : ''}${numbers.has(name) ? ' number' : ''}`}
         style={left === null ? { width: px(width) } : { width: px(width), left: px(first + left) }}
       >
-        <button type="button" tabIndex={index < 12 ? 0 : -1} title={`Sort by ${visible(cut(name, 200))}`} onClick={() => sortBy(name)}>
-          <span class="th-name">{visible(cut(name, 100))}</span>
+        <button type="button" tabIndex={index < 12 ? 0 : -1} title={`Sort by ${visible(cut(name, 200))}${type === '' ? '' : ` (${type})`}`} onClick={() => sortBy(name)}>
+          <span class="th-text">
+            <span class="th-name">{visible(cut(name, 100))}</span>
+            {type !== '' && <span class="th-type"> {type}</span>}
+          </span>
           {sort !== undefined && <Icon name={sort === 'descending' ? 'down' : 'up'} />}
         </button>
       </div>
@@ -201,7 +214,7 @@ export function ResultTable({ tab, picture, table }: { tab: Tab; picture: Pictur
         role="gridcell"
         id={marked ? `cell-${tab.id}` : undefined}
         aria-colindex={column + 1}
-        class={`${cellClass(value)}${left === null ? ' pinned' : ''}${marked ? ' marked' : ''}`}
+        class={`${cellClass(value)}${numbers.has(columns[column] ?? '') ? ' right' : ''}${left === null ? ' pinned' : ''}${marked ? ' marked' : ''}`}
         style={left === null ? { width: px(width) } : { width: px(width), left: px(first + left) }}
         onClick={() => setCursor({ row, column })}
         onDblClick={() => void open(row, column)}
@@ -262,8 +275,8 @@ export function ResultTable({ tab, picture, table }: { tab: Tab; picture: Pictur
         tabIndex={0}
         onKeyDown={move}
       >
-        <div class="grid-in" style={{ height: px(rows.getTotalSize() + ROW_PX + 4), width: px(first + rest.getTotalSize()) }}>
-          <div class="tr head" role="row" aria-rowindex={1}>
+        <div class="grid-in" style={{ height: px(rows.getTotalSize() + headPx), width: px(first + rest.getTotalSize()) }}>
+          <div class="tr head" role="row" aria-rowindex={1} style={{ height: px(headPx) }}>
             {columns[0] !== undefined && header(columns[0], first, 0, null)}
             {across.map((item) => header(columns[item.index + 1] ?? '', item.size, item.index + 1, item.start))}
           </div>
@@ -273,7 +286,7 @@ export function ResultTable({ tab, picture, table }: { tab: Tab; picture: Pictur
               class={item.index % 2 === 1 ? 'tr odd' : 'tr'}
               role="row"
               aria-rowindex={item.index + 2}
-              style={{ transform: `translateY(${item.start + ROW_PX + 4}px)` }}
+              style={{ transform: `translateY(${item.start + headPx}px)` }}
             >
               {columns[0] !== undefined && cell(item.index, 0, first, null)}
               {across.map((column) => cell(item.index, column.index + 1, column.size, column.start))}

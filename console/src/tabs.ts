@@ -177,7 +177,8 @@ function makeTab(id: number, text: string, dialect: Dialect, parameters: string[
 }
 
 /** A new tab, or the open one with the same text. It is shown, and does not run. */
-export function openTab(text: string, dialect: Dialect = 'native', parameters: string[] = []): Tab {
+export function openTab(given: string, dialect: Dialect = 'native', parameters: string[] = []): Tab {
+  const text = given.replace(/\r\n/g, '\n');
   const same = text === '' ? undefined : tabs.value.find((tab) => tab.text.value === text && tab.dialect.value === dialect);
   const empty = tabs.value.find((tab) => tab.text.value.trim() === '' && tab.asked.value === null);
   let tab = same ?? empty;

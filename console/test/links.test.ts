@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { exampleQuestions, quoteName, quotePath, readPaths } from '../src/examples.ts';
 import { copyAs, exportRows, shellWord } from '../src/export.ts';
-import { FORMS, type State, readFragment, writeFragment } from '../src/fragment.ts';
+import { FORMS, PAGES, type State, readFragment, writeFragment } from '../src/fragment.ts';
 import { parseJson } from '../src/json.ts';
 import { parameterCount, readParameter } from '../src/parameters.ts';
 import { MemoryStore } from '../src/store.ts';
@@ -23,6 +23,22 @@ test('a state read from its own fragment is the same state', () => {
       assert.deepEqual(readFragment(writeFragment(given)), expected);
     }),
   );
+});
+
+test('a page and the name of its object come back from their link', () => {
+  fc.assert(
+    fc.property(fc.constantFrom(...PAGES.filter((page) => page !== 'home' && page !== 'ask')), fc.oneof(text, fc.constantFrom('.', '..', 'a/b', '%2F', '#?&=', 'a b+c', '__proto__')), (page, object) => {
+      const given: State = object === '' ? { page } : { page, object };
+      assert.deepEqual(readFragment(writeFragment(given)), given);
+    }),
+  );
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (rest) => {
+      assert.ok(PAGES.includes(readFragment(`#/streams/${rest}`).page));
+      assert.ok(PAGES.includes(readFragment(`#/${rest}`).page));
+    }),
+  );
+  assert.equal(writeFragment({ page: 'views', object: 'a b/c' }), '#/views/a%20b%2Fc');
 });
 
 test('any fragment gives a valid state', () => {

@@ -270,7 +270,7 @@ test('after a reload the query is taken up behind the saved answer, and never as
   }
 });
 
-const column = (role: Role, name: string = role): Column => ({ name, role, additive: role === 'measure' });
+const column = (role: Role, name: string = role): Column => ({ name, role, type: '', additive: role === 'measure' });
 const choice = (roles: Role[], rest: { windowed?: boolean; rows?: number; top?: boolean; aggregates?: boolean } = {}) =>
   choose({ columns: roles.map((role, i) => column(role, `${role}${i}`)), windowed: rest.windowed ?? true, rows: rest.rows ?? 5, aggregates: rest.aggregates ?? true, top: rest.top ?? false });
 

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { constants, createDeflateRaw } from 'node:zlib';
 import { WebSocketServer } from 'ws';
+import { newObjects, objectCalls } from './mock_objects.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const FRAME_BYTES_MAX = 262144;
@@ -46,9 +47,18 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     refuseSockets: false,
     streams: ['flights', 'host'],
     from: 'none',
+    features: ['history', 'search', 'sql', 'views'],
+    mode: 'on',
+    objects: newObjects(),
     build: '0123456789abcdef',
     history: true,
     clockAheadMs: 0,
+    /** The file of the editor is not there. */
+    editorMissing: false,
+    /** An older server: no completions, no functions. */
+    assistance: true,
+    /** What was completed. */
+    completed: [],
     /** Connections that asked for compressed frames. */
     compressed: 0,
     dropSockets() {
@@ -108,6 +118,10 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     const flat = text.replace(/\s+/g, ' ');
     const window = Number(/TUMBLING\((\d+)/i.exec(flat)?.[1] ?? 0);
     const column = (name, type, role, aggregate) => ({ name, type, role, ...(aggregate === undefined ? {} : { aggregate }) });
+    if (/STREAM\(typed/i.test(flat)) {
+      const columns = [column('at', 'TIMESTAMP', 'time'), column('id', 'LONG', 'other'), column('<b>name', 'STRING', 'key'), column('share', 'DOUBLE', 'measure')];
+      return { columns, every: 100, most: 3, records: (n) => [{ at: Date.UTC(2026, 10, 30, 12, 0, n), id: n, '<b>name': 'a', share: n / 3 }] };
+    }
     if (/STREAM\(hostile/i.test(flat)) return { columns: null, every: 100, most: 3, records: (n) => [HOSTILE[n % HOSTILE.length]] };
     if (/STREAM\(wide/i.test(flat)) return { columns: null, every: 250, records: () => [Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`column_${i}`, i * 7]))] };
     if (/STREAM\(big/i.test(flat)) return { columns: null, every: 200, most: 2, records: (n) => [{ id: n, value: 'x'.repeat(1 << 20) }] };
@@ -150,14 +164,50 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
   }
 
   const fault = (text) => {
-    const at = /\bFRM\b/.exec(text);
-    if (at === null) return null;
-    const before = text.slice(0, at.index).split('\n');
-    return {
-      type: 'urn:swiftwater:problem:query-invalid', title: 'The query cannot be run', status: 400, detail: 'expected `,` or FROM, found `FRM`',
-      line: before.length, column: before[before.length - 1].length + 1, hint: 'Did you mean FROM rather than `FRM`?',
-    };
+    const found = [...text.matchAll(/\bFRM\b|\bBETWEN\b/g)];
+    if (found.length === 0) return null;
+    const faults = found.map((at) => {
+      const before = text.slice(0, at.index).split('\n');
+      // Columns count characters, not units.
+      const place = { line: before.length, column: [...before[before.length - 1]].length + 1 };
+      return at[0] === 'FRM'
+        ? { message: 'expected `,` or FROM, found `FRM`', ...place, hint: 'Did you mean FROM rather than `FRM`?' }
+        : { message: 'unknown word `BETWEN`', ...place, hint: 'Did you mean BETWEEN?' };
+    });
+    const { message, ...first } = faults[0];
+    return { type: 'urn:swiftwater:problem:query-invalid', title: 'The query cannot be run', status: 400, detail: message, ...first, ...(faults.length > 1 ? { errors: faults } : {}) };
   };
+
+  /** A field that no event has is a likely mistake. */
+  const warningsOf = (text) => [...text.matchAll(/\bhots\b/g)].map((at) => {
+    const before = text.slice(0, at.index).split('\n');
+    return `${before.length}:${[...before[before.length - 1]].length + 1}: no recent event has the field \`hots\``;
+  });
+
+  const FUNCTIONS = [
+    { name: 'COUNT', kind: 'aggregate', signatures: ['COUNT(*)', 'COUNT(value)'], returns: 'LONG', doc: 'The number of events, or of values that are not null.' },
+    { name: 'AVG', kind: 'aggregate', signatures: ['AVG(value)'], returns: 'DOUBLE', doc: 'The average of the values.' },
+    { name: 'ABS', kind: 'scalar', signatures: ['ABS(x)'], returns: 'DOUBLE', doc: 'The absolute value <b>of</b> x.' },
+  ];
+  const OPTIONS = [
+    ...['SELECT', 'FROM', 'WHERE', 'GROUP BY', 'STREAM'].map((label) => ({ label, kind: 'keyword', insert: label === 'STREAM' ? 'STREAM(' : label })),
+    ...FUNCTIONS.map(({ name, kind, returns, doc }) => ({ label: name, kind: kind === 'aggregate' ? 'aggregate' : 'function', type: returns, doc, insert: `${name}(` })),
+    { label: 'carrier', kind: 'path', type: 'STRING', detail: '14 values', insert: 'carrier' },
+    { label: 'cancelled', kind: 'path', type: 'BOOLEAN', insert: 'cancelled' },
+    { label: 'dep_delay', kind: 'path', type: 'LONG', insert: 'dep_delay' },
+    { label: 'h<img src=x onerror=alert(1)>\u202e\u0000', kind: 'path', type: '<b>STRING</b>', detail: '\u202edetail', doc: '<script>window.hacked = true</script>', insert: '"h<img src=x onerror=alert(1)>\u202e"' },
+    { label: 'hnothing', kind: '__proto__', insert: 'hnothing' },
+  ];
+
+  /** Places are counts of characters. A text in quotes is completed by values. */
+  function complete({ text, cursor }) {
+    const characters = [...text];
+    const before = characters.slice(0, cursor).join('');
+    const quoted = /'[^']*$/.exec(before.replace(/'[^']*'/g, (all) => 'x'.repeat(all.length)));
+    if (quoted !== null) return { from: [...before.slice(0, quoted.index)].length, to: cursor, options: CARRIERS.map((label) => ({ label, kind: 'value', type: 'STRING', insert: `'${label}'` })) };
+    const word = /[\p{L}_][\p{L}\p{N}_]*$/u.exec(before)?.[0] ?? '';
+    return { from: cursor - [...word].length, to: cursor, options: OPTIONS.filter(({ label }) => label.toLowerCase().includes(word.toLowerCase())) };
+  }
 
   class Query {
     constructor(text) {
@@ -220,7 +270,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     });
 
   const calls = {
-    'GET v1/server': () => ({ version: '0.1.0', build: mock.build, up_since: iso(started), has_data: true, features: [], default_stream: 'flights', console: { mode: 'on' } }),
+    'GET v1/server': () => ({ version: '0.1.0', build: mock.build, up_since: iso(started), has_data: true, features: mock.features, default_stream: 'flights', console: { mode: 'on' } }),
     'GET v1/streams': () => ({ streams: streamList() }),
     'GET v1/metrics/history': () => {
       if (!mock.history) return null;
@@ -253,13 +303,13 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     const base = `v1/console/${mock.build}`;
     if (path === '') {
       const page = await readFile(join(dist, 'index.html'), 'utf8');
-      const values = { base, nonce, from: mock.from, build: mock.build, mode: 'on' };
+      const values = { base, nonce, from: mock.from, build: mock.build, mode: mock.mode };
       return send(200, page.replace(/\{\{(\w+)\}\}/g, (_, name) => values[name]), TYPES['.html']);
     }
     if (path.startsWith(`${base}/`)) {
       const name = path.slice(base.length + 1);
       const type = TYPES[/\.\w+$/.exec(name)?.[0]];
-      if (!/^[a-z]+\.[a-z]+$/.test(name) || type === undefined) return send(404, '{}');
+      if (!/^[a-z]+\.[a-z]+$/.test(name) || type === undefined || (name === 'editor.js' && mock.editorMissing)) return send(404, '{}');
       return send(200, await readFile(join(dist, name)), type);
     }
     const body = await new Promise((resolve) => {
@@ -267,6 +317,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
       request.on('data', (part) => parts.push(part));
       request.on('end', () => resolve(Buffer.concat(parts).toString()));
     });
+    if (objectCalls(mock, { request, response, url, path, body, send, headers })) return undefined;
     const call = calls[`${request.method} ${path}`];
     if (call !== undefined) {
       const value = call();
@@ -274,10 +325,17 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     }
     const stream = /^v1\/streams\/([^/]+)\/(recent|paths)$/.exec(path);
     if (stream !== null) return send(200, JSON.stringify(stream[2] === 'recent' ? recent() : paths()));
+    if (path === 'v1/functions' && mock.assistance) return send(200, JSON.stringify({ functions: FUNCTIONS }));
+    if (path === 'v1/complete' && mock.assistance) {
+      mock.completed.push(JSON.parse(body));
+      return send(200, JSON.stringify(complete(JSON.parse(body))));
+    }
     if (path === 'v1/queries/validate') {
       const text = JSON.parse(body).query;
       const problem = fault(text);
-      return problem === null ? send(200, JSON.stringify({ stream: 'flights', columns: null, windowed: true, explain: false, duration_ms: null, warnings: [] })) : send(400, JSON.stringify(problem), 'application/problem+json');
+      const { columns, window } = plan(text);
+      const facts = { stream: 'flights', columns, windowed: window !== undefined, explain: false, duration_ms: null, warnings: warningsOf(text) };
+      return problem === null ? send(200, JSON.stringify(facts)) : send(400, JSON.stringify(problem), 'application/problem+json');
     }
     if (path === 'v1/queries' && request.method === 'POST') {
       const { query: text } = JSON.parse(body);
@@ -296,7 +354,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
 
   const recent = () => ({ events: Array.from({ length: 12 }, (_, i) => ({ at: iso(now() - i * 30), event: flight() })), of: 12, since: iso(now() - 1000) });
   const path = (name, type, distinct, top) => ({
-    path: name, types: { [type]: 1 }, null: 0, distinct, least: null, greatest: null, top: top.map((value, i) => ({ value, share: 0.2 / (i + 1) })), example: top[0],
+    path: name, types: { [type]: 1 }, null: 0.01, missing: 0, distinct, least: top[0], greatest: top[top.length - 1], top: top.map((value, i) => ({ value, share: 0.2 / (i + 1) })), example: top[0],
   });
   const paths = () => ({
     events: 3000,
@@ -304,6 +362,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     paths: [
       path('time', 'string', 3000, [iso()]), path('carrier', 'string', 16, CARRIERS.slice(0, 10)), path('tailnum', 'string', 2400, ['N123UA']),
       path('origin.faa', 'string', 3, ORIGINS), path('dest.faa', 'string', 90, DESTS.slice(0, 10)), path('distance', 'integer', 210, [1020]), path('dep_delay', 'integer', 300, [-4]),
+      path('cancelled', 'boolean', 2, [false, true]), path('h<b>\u202eostile', 'string', 2, ["it's <b>\u202e", 'x'.repeat(199) + '…']),
     ],
   });
 
@@ -338,7 +397,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
       }
     };
     const event = (id, name, data) => send(`{"id":${id},"event":"${name}","data":${JSON.stringify(data)}}`);
-    send(JSON.stringify({ hello: { version: '0.1.0', build: mock.build, now: iso(), features: ['history'], limits: { frame_bytes_max: FRAME_BYTES_MAX, message_bytes_max: 1 << 20, subscriptions_max: 64, credit_bytes: 1 << 20, linger_ms_max: 600_000 } } }));
+    send(JSON.stringify({ hello: { version: '0.1.0', build: mock.build, now: iso(), features: mock.features, limits: { frame_bytes_max: FRAME_BYTES_MAX, message_bytes_max: 1 << 20, subscriptions_max: 64, credit_bytes: 1 << 20, linger_ms_max: 600_000 } } }));
 
     function subscribe(id, query, credit, after) {
       const waiting = query.kept.filter((emit) => after !== null && emit.number > after);

@@ -6,7 +6,8 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
 import { startMock } from '../mock.mjs';
-import { tests } from './tests.mjs';
+import { objectTests } from './objects.mjs';
+import { tests as pageTests } from './tests.mjs';
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 if (!existsSync(executablePath)) {
@@ -74,6 +75,7 @@ async function attempt([name, options, body]) {
 }
 
 // Two at a time; what measures time or uses the clipboard runs alone.
+const tests = [...pageTests, ...objectTests];
 const chosen = tests.filter(([name]) => name.includes(wanted));
 const queue = chosen.filter(([, options]) => options.alone !== true);
 const work = async () => {
