@@ -33,6 +33,64 @@ async function demo(binary, listen) {
   throw new Error(`${binary} demo ended without an address`);
 }
 
+/** Runs statements on the server. */
+async function sql(url, ...statements) {
+  for (const statement of statements) {
+    const answer = await fetch(`${url}v1/sql`, { method: 'POST', body: statement });
+    assert.equal(answer.status, 200, `${statement}: ${await answer.text()}`);
+  }
+}
+
+/** Tests of pages that show what is stored: a binary without history has none of it. */
+const storedTests = [
+  ['a stream shows its columns, its stored events and the answer to a test event', async ({ page, url }) => {
+    await page.goto(`${url}#/streams/flights`);
+    await page.getByRole('table', { name: 'Columns' }).getByText('carrier').first().waitFor();
+    await page.getByRole('region', { name: 'Declaration' }).getByText(/CREATE STREAM flights/).waitFor();
+    await page.getByRole('button', { name: 'Newest', exact: true }).click();
+    await page.getByRole('table', { name: 'Stored events' }).getByRole('rowheader').first().waitFor();
+    await page.goto(`${url}#/streams`);
+    await page.getByRole('button', { name: 'Create a stream', exact: true }).click();
+    await page.getByRole('textbox', { name: 'Name', exact: true }).fill('clicks');
+    await page.getByRole('button', { name: 'Create the stream', exact: true }).click();
+    await page.getByRole('heading', { name: 'clicks', level: 1 }).waitFor();
+    const area = page.getByRole('textbox', { name: /^Events:/ });
+    await area.fill('{"page": "/cart"}');
+    await area.press('Control+Enter');
+    await page.getByText('1 accepted, 0 rejected.').first().waitFor();
+    await page.getByRole('button', { name: 'Drop…', exact: true }).click();
+    await page.getByRole('button', { name: 'Drop the stream', exact: true }).click();
+    await page.getByRole('heading', { name: 'Streams', level: 1 }).waitFor();
+  }],
+  ['a view shows its rows, and its changes as they come', async ({ page, url }) => {
+    await sql(url, 'CREATE MATERIALIZED VIEW carriers AS SELECT carrier, COUNT(*) AS n FROM STREAM(flights) GROUP BY carrier');
+    await page.goto(`${url}#/views`);
+    await page.getByRole('link', { name: 'carriers' }).click();
+    await page.getByRole('table', { name: 'Rows of the view' }).getByText('UA').first().waitFor();
+    await page.getByRole('table', { name: 'Changed keys' }).getByRole('row').nth(1).waitFor();
+    await page.getByRole('button', { name: 'Drop…', exact: true }).click();
+    await page.getByRole('button', { name: 'Drop the view', exact: true }).click();
+    await page.getByRole('heading', { name: 'Views', level: 1 }).waitFor();
+  }],
+  ['jobs, alerts and sinks are listed, and a job is run at a click', async ({ page, url }) => {
+    await sql(
+      url,
+      'CREATE MATERIALIZED VIEW delays AS SELECT carrier, COUNT(*) AS n FROM STREAM(flights) GROUP BY carrier',
+      'CREATE STREAM alerts (carrier STRING, n LONG)',
+      'CREATE ALERT busy ON delays WHEN n > 1000000 INTO alerts',
+      'CREATE TABLE counts (n BIGINT)',
+      "CREATE JOB counting SCHEDULE '@yearly' AS INSERT INTO counts SELECT count(*) FROM flights",
+    );
+    await page.goto(`${url}#/jobs`);
+    await page.getByRole('table', { name: 'Alerts' }).getByText('busy').waitFor();
+    await page.getByRole('table', { name: 'Jobs' }).getByText('counting').waitFor();
+    await page.getByRole('button', { name: 'Run now: counting' }).click();
+    await page.getByRole('button', { name: 'Run the job now', exact: true }).click();
+    await page.getByRole('button', { name: 'Run the job now', exact: true }).waitFor({ state: 'detached' });
+    await sql(url, 'DROP JOB counting', 'DROP TABLE counts', 'DROP ALERT busy', 'DROP STREAM alerts', 'DROP VIEW delays');
+  }],
+];
+
 const tests = [
   ['Home shows streams, events and questions, and one click gives a live answer', async ({ page, url }) => {
     // Streams come over the socket; a page that cannot read them there asks for them again and again.
@@ -65,6 +123,28 @@ const tests = [
     await page.getByText(/flights/).last().waitFor();
     await page.getByText(/^Ended/).first().waitFor();
   }],
+  ['the editor completes streams, fields and values with what the server has', async ({ page, url }) => {
+    await page.goto(url);
+    await page.getByRole('list', { name: 'Newest events' }).getByRole('listitem').first().waitFor();
+    await page.goto(`${url}#/ask`);
+    // The editor takes the place of the plain text field.
+    const editor = page.locator('.cm-content');
+    await editor.click();
+    const completed = async (typed, option) => {
+      await page.keyboard.type(typed);
+      await page.keyboard.press('Control+Space');
+      await page.getByRole('option', { name: option }).first().waitFor();
+      await page.keyboard.press('Enter');
+      await page.getByRole('listbox').waitFor({ state: 'detached' });
+    };
+    await completed('SELECT carrier FROM STREAM(fli', /^.?flights/);
+    await page.keyboard.press('End');
+    await completed(' WHERE carr', /carrier/);
+    await completed(' = ', /UA/);
+    const text = (await editor.innerText()).replace(/\s+/g, ' ').trim();
+    assert.match(text, /^SELECT carrier FROM STREAM\(flights\) WHERE carrier = '\w\w'$/);
+    await page.getByText(/^Valid: carrier/).first().waitFor();
+  }],
   ['a link from another page runs nothing before a click', async ({ page, url }) => {
     const text = 'SELECT carrier FROM STREAM(flights, MAX, TIME)';
     await page.goto(`${url}#/ask?q=${encodeURIComponent(text)}`);
@@ -95,7 +175,8 @@ for (const binary of process.argv.slice(2)) {
       running = await demo(binary, authority);
     },
   };
-  for (const [name, body] of tests) {
+  const { features } = await (await fetch(`http://${authority}/v1/server`)).json();
+  for (const [name, body] of features.includes('history') ? [...tests, ...storedTests] : tests) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, reducedMotion: 'reduce' });
     const page = await context.newPage();
     page.setDefaultTimeout(PATIENCE_MS);
