@@ -41,7 +41,7 @@ export async function readQuery(base: string, question: Question, reader: Reader
   }
 }
 
-async function readLines(body: ReadableStream<Uint8Array>, reader: Reader): Promise<void> {
+export async function readLines(body: ReadableStream<Uint8Array>, reader: Pick<Reader, 'line'>): Promise<void> {
   const decoder = new TextDecoder();
   const chunks = body.getReader();
   let rest: string[] = [];
