@@ -42,7 +42,8 @@ export class MetricsSeries {
     const length = data.families.reduce<number>((most, family) => Math.max(most, isObject(family) && Array.isArray(family.values) ? family.values.length : 0), 0);
     const first = Math.max(0, length - Math.ceil(SPAN_MS / interval));
     this.clear();
-    this.times = Array.from({ length: length - first }, (_, i) => from + (first + i) * interval);
+    // A value is taken at an unknown moment of its second: its middle is the best guess.
+    this.times = Array.from({ length: length - first }, (_, i) => from + (first + i + 0.5) * interval);
     for (const family of data.families) {
       if (!isObject(family) || typeof family.name !== 'string' || !Array.isArray(family.values)) continue;
       const labels = new Map(Object.entries(isObject(family.labels) ? family.labels : {}).filter((pair): pair is [string, string] => typeof pair[1] === 'string'));
@@ -57,10 +58,9 @@ export class MetricsSeries {
 
   /** Takes in a reading at the server's time `at`. One that is not later than the last is left out. */
   add(at: number, samples: readonly Sample[]): void {
+    if (this.continued) this.join(at);
     const last = this.times[this.times.length - 1];
     if (last !== undefined && at <= last) return;
-    if (this.continued) this.joint = at;
-    this.continued = false;
     this.times.push(at);
     const index = this.times.length - 1;
     this.leftOut = 0;
@@ -70,6 +70,14 @@ export class MetricsSeries {
       else entry.values[index] = Number.isFinite(value) ? value : null;
     }
     this.trim(at - SPAN_MS);
+  }
+
+  /** The first reading after the history: a value of the same second gives way. */
+  private join(at: number): void {
+    this.continued = false;
+    this.joint = at;
+    while ((this.times[this.times.length - 1] ?? -Infinity) >= at) this.times.pop();
+    for (const entries of this.families.values()) for (const entry of entries.values()) entry.values.length = Math.min(entry.values.length, this.times.length);
   }
 
   /** Forgets what is older than `from`, and series without any value. All have as many values as there are times. */

@@ -32,7 +32,7 @@ function Curves(props: { title: string; times: number[]; lines: Line[]; measure:
   const picture = useMemo(() => ({ x: [...props.times], series: lines, measure: props.measure, gaps: [] }), [props.times[props.times.length - 1], lines]);
   return (
     <div class="curves">
-      <LineChart picture={picture} form="line" title={title} asTable={asTable} drawing={drawing} height={150} of="seconds" {...(write === undefined ? {} : { write })} />
+      <LineChart picture={picture} form="area" title={title} asTable={asTable} drawing={drawing} height={150} of="seconds" {...(write === undefined ? {} : { write })} />
       <TableSwitch title={title} asTable={asTable} onSwitch={setAsTable} />
     </div>
   );
@@ -94,7 +94,7 @@ export function Totals({ series, version }: { series: MetricsSeries; version: nu
           { name: 'Queries', value: whole(series.now('swiftwater_queries')) },
           { name: 'Records out a second', value: short(series.rate('swiftwater_records_out_total', NOW_MS)) },
           { name: 'Records dropped', value: whole(dropped), warn: (dropped ?? 0) > 0 },
-          { name: 'Cores busy', value: cores === null ? '–' : formatNumber(cores, undefined, 2) },
+          { name: 'Cores busy', value: short(cores) },
           { name: 'Resident memory', value: bytes(series.now('process_resident_memory_bytes')) },
           { name: 'Connections', value: whole(series.now('swiftwater_http_connections')) },
           { name: 'Up', value: began === null ? '–' : formatDuration(Math.max(0, serverNow() - began * 1000)) },
@@ -142,9 +142,10 @@ export function Latency({ series, version }: { series: MetricsSeries; version: n
   const width = useWidth(box);
   const drawing = useRef<(() => HTMLCanvasElement | null) | null>(null) as Drawing;
   const timeZone = zone();
-  const columns = Math.max(5, Math.min(30, Math.floor((width - 110) / 62)));
+  // Whole parts of 15 minutes, so that the times of the columns differ.
+  const columns = [15, 10, 5].find((count) => count * 62 + 110 <= width) ?? 5;
   const heat = useMemo(
-    () => heatOverTime(series, 'swiftwater_read_to_match_seconds', columns, SPAN_MS, shortTime, (ms) => formatClock(ms, timeZone)),
+    () => heatOverTime(series, 'swiftwater_read_to_match_seconds', columns, SPAN_MS, shortTime, (ms) => formatClock(ms, timeZone).slice(0, 5)),
     [version, columns, timeZone],
   );
   const end = series.times[series.times.length - 1] ?? 0;

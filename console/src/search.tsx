@@ -437,7 +437,9 @@ function Facets({ facets, drills, drill }: { facets: readonly Facet[]; drills: r
         return (
           <div key={facet.column} class="facet" role="group" aria-label={visible(facet.column)}>
             <h3>
-              {shown(facet.column, 60)} <span class="dim">{formatNumber(facet.distinct)}</span>
+              {shown(facet.column, 60)} <span class="dim">
+                {formatNumber(facet.distinct)} {facet.distinct === 1 ? 'value' : 'values'}
+              </span>
             </h3>
             {facet.values.map(({ value, count }) => (
               <button key={value} type="button" class="facet-value" aria-pressed={drills.includes(`${facet.column}:${value}`)} onClick={() => drill(`${facet.column}:${value}`)}>

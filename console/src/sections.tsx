@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX, RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { serverNow } from './client.ts';
-import { formatClock, formatDuration, formatNumber, formatTime, parseTime, zoneName } from './format.ts';
+import { formatClock, formatDuration, formatNumber, formatShort, formatTime, parseTime, zoneName } from './format.ts';
 import type { Page } from './fragment.ts';
 import type { Json } from './json.ts';
 import { problemOfError } from './objects.ts';
@@ -17,12 +17,12 @@ export const textOf = (value: Json | undefined): string => (typeof value === 'st
 export const numberOf = (value: Json | undefined): number => (typeof value === 'number' ? value : typeof value === 'bigint' ? Number(value) : 0);
 
 /** A share from 0 to 1 in percent. */
-export const percent = (share: number): string => `${formatNumber(share * 100, undefined, 1)} %`;
+export const percent = (share: number): string => `${formatShort(share * 100)} %`;
 
 /** A time of a clock with microseconds: `50 µs`, `2 ms`, `1.5 s`. */
 export function shortTime(seconds: number): string {
   if (!Number.isFinite(seconds)) return '∞';
-  if (seconds > 0 && seconds < 0.001) return `${formatNumber(seconds * 1e6, undefined, 0)} µs`;
+  if (seconds > 0 && seconds < 0.001) return `${formatShort(seconds * 1e6)} µs`;
   if (seconds < 0.1) return `${formatNumber(seconds * 1000, undefined, 1)} ms`;
   return formatDuration(seconds * 1000);
 }
