@@ -283,10 +283,10 @@ function Settings({ watched, settings }: { watched: ReturnType<typeof useWatch>;
           keyOf={({ name }) => name}
           marked={(setting) => setting.changed}
           columns={[
-            { title: 'Setting', cell: ({ name }) => <code>{shown(name, 100)}</code> },
-            { title: 'Value', cell: ({ value }) => <code>{value === '' ? '–' : shown(value, 200)}</code> },
-            { title: 'Set by', cell: ({ changed: own, origin }) => (own ? <b>{origin === '' ? 'changed' : shown(origin, 100)}</b> : <span class="dim">default</span>) },
-            { title: 'Default', cell: ({ default: value }) => <code>{value === '' ? '–' : shown(value, 200)}</code> },
+            { title: 'Setting', wrap: true, cell: ({ name }) => <code>{shown(name, 100)}</code> },
+            { title: 'Value', wrap: true, cell: ({ value }) => <code>{value === '' ? '–' : shown(value, 200)}</code> },
+            { title: 'Set by', wrap: true, cell: ({ changed: own, origin }) => (own ? <b>{origin === '' ? 'changed' : shown(origin, 100)}</b> : <span class="dim">default</span>) },
+            { title: 'Default', wrap: true, cell: ({ default: value }) => <code>{value === '' ? '–' : shown(value, 200)}</code> },
             { title: 'Help', wide: true, cell: ({ doc, allowed }) => <Help doc={doc} allowed={allowed} /> },
           ]}
         />

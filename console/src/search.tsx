@@ -9,7 +9,7 @@ import { endOfToken, offsetAfter } from './places.ts';
 import { type Problem, isObject } from './protocol.ts';
 import { object } from './route.ts';
 import { HitsOverTime, Timeline } from './search_charts.tsx';
-import { useFollow, whenVisible } from './search_follow.ts';
+import { FOLLOWED_MAX, useFollow, whenVisible } from './search_follow.ts';
 import {
   type ActivityEvent,
   type Answer,
@@ -57,6 +57,7 @@ export function Search(): JSX.Element {
   /** The search that runs, an object of its own for each click; null: none does. */
   const [asked, setAsked] = useState<SearchState | null>(() => (isTrusted() && asksSomething(state) ? { ...state } : null));
   const [following, setFollowing] = useState(false);
+  const [stopped, setStopped] = useState(false);
   const [opened, setOpened] = useState<Hit | null>(null);
   useEffect(() => {
     const read = () => {
@@ -74,6 +75,7 @@ export function Search(): JSX.Element {
     else window.history.pushState(OWN, '', fragment);
     setState(next);
     setFollowing(follow);
+    setStopped(false);
     setAsked({ ...next });
   };
   const isActivity = state.activity !== null;
@@ -96,7 +98,16 @@ export function Search(): JSX.Element {
       {isActivity ? (
         <ActivityPart state={state} asked={asked} run={run} change={setState} open={setOpened} />
       ) : (
-        <WordsPart state={state} asked={asked} following={following} run={run} change={setState} stop={() => setFollowing(false)} open={setOpened} />
+        <WordsPart
+          state={state}
+          asked={asked}
+          following={following}
+          run={run}
+          change={setState}
+          stopped={stopped}
+          stop={() => (following ? setStopped(true) : setAsked(null))}
+          open={setOpened}
+        />
       )}
       {opened !== null && <EventDialog hit={opened} onClose={() => setOpened(null)} />}
     </main>
@@ -146,14 +157,14 @@ interface PartProps {
   open(hit: Hit): void;
 }
 
-function WordsPart(props: PartProps & { following: boolean; stop(): void }): JSX.Element {
-  const { state, asked, following, run, change, open } = props;
+function WordsPart(props: PartProps & { following: boolean; stopped: boolean; stop(): void }): JSX.Element {
+  const { state, asked, following, stopped, run, change, open } = props;
   const [pages, setPages] = usePages(asked);
   const [facets, setFacets] = useState<Facet[]>([]);
   const cursor = pages[pages.length - 1] ?? null;
   const page = useMemo(() => (asked === null || following ? null : { asked, cursor }), [asked, cursor, following]);
   const found = useOnce(page, async (signal) => readAnswer(await getJson(hitsCall(asked ?? state, cursor), signal)));
-  const followed = useFollow(following ? asked : null);
+  const followed = useFollow(following ? asked : null, stopped);
   /** The total and the counts over time are those of the first page. */
   const [first, setFirst] = useState<Answer | null>(null);
   useEffect(() => {
@@ -182,7 +193,7 @@ function WordsPart(props: PartProps & { following: boolean; stop(): void }): JSX
   };
   return (
     <>
-      <WordsForm state={state} problem={problem} following={following} run={run} change={change} stop={props.stop} />
+      <WordsForm state={state} problem={problem} following={following && !stopped} busy={found.busy} run={run} change={change} stop={props.stop} />
       {state.drills.length > 0 && (
         <ul class="bar drills" aria-label="Only events with">
           {state.drills.map((one) => (
@@ -197,9 +208,11 @@ function WordsPart(props: PartProps & { following: boolean; stop(): void }): JSX
       )}
       {asked === null && <p class="panel waiting">Choose streams and search. Without words every event is found. Words side by side must all be found; OR, NOT, "phrases", column:word and word* work, too.</p>}
       {following && (
-        <Section title="Hits as they come" note={`${formatNumber(followed.came)} came${followed.lost > 0 ? `, ${formatNumber(followed.lost)} were deleted before they were searched` : ''}`}>
-          {followed.staleSince !== null && followed.problem !== null && <p class="notice">Stale since {formatTime(followed.staleSince, zone(), false)}: {shown(followed.problem.detail ?? followed.problem.title, 200)}</p>}
-          {followed.hits.length === 0 && <p class="dim">No event matches yet. The page waits for the next one.</p>}
+        <Section title={stopped ? 'Hits that came' : 'Hits as they come'} note={`${formatNumber(followed.came)} came${followed.came > FOLLOWED_MAX ? `, the newest ${FOLLOWED_MAX} are shown` : ''}${followed.lost > 0 ? `, ${formatNumber(followed.lost)} were deleted before they were searched` : ''}`}>
+          {!stopped && followed.problem !== null && !isWordsProblem(followed.problem) && (
+            <Fault problem={{ ...followed.problem, detail: `Stale since ${formatTime(followed.staleSince ?? Date.now(), zone(), false)}: ${followed.problem.detail ?? followed.problem.title}` }} />
+          )}
+          {followed.hits.length === 0 && <p class="dim">{stopped ? 'No event matched.' : 'No event matches yet. The page waits for the next one.'}</p>}
           <Hits hits={followed.hits} open={open} label="Hits as they come" />
         </Section>
       )}
@@ -252,7 +265,7 @@ function noteOf(answer: Answer, first: Answer | null): string {
 /** Whether a problem has its place in the words. */
 const isWordsProblem = (problem: Problem): boolean => faultsOf(problem).some(({ character }) => character !== null);
 
-function WordsForm(props: { state: SearchState; problem: Problem | null; following: boolean; run(next: SearchState, follow?: boolean): void; change(next: SearchState): void; stop(): void }): JSX.Element {
+function WordsForm(props: { state: SearchState; problem: Problem | null; following: boolean; busy: boolean; run(next: SearchState, follow?: boolean): void; change(next: SearchState): void; stop(): void }): JSX.Element {
   const { state, change, run } = props;
   const streams = useWatch('v1/streams', STREAMS_MS);
   const names = useMemo(() => storedStreams(streams.data), [streams.data]);
@@ -297,9 +310,9 @@ function WordsForm(props: { state: SearchState; problem: Problem | null; followi
         <button type="submit" class="primary" disabled={state.streams.length === 0}>
           <Icon name="search" /> Search
         </button>
-        {props.following ? (
+        {props.following || props.busy ? (
           <button type="button" onClick={props.stop}>
-            <Icon name="stop" /> Stop following
+            <Icon name="stop" /> {props.following ? 'Stop following' : 'Stop searching'}
           </button>
         ) : (
           <button type="button" disabled={state.streams.length === 0} onClick={() => run(state, true)}>
@@ -458,7 +471,17 @@ function Facets({ facets, drills, drill }: { facets: readonly Facet[]; drills: r
   );
 }
 
-const lineOf = (event: Json): string => shown(formatJson(event), 300);
+const lines = new WeakMap<object, string>();
+
+/** An event as one line of text, made once. */
+function lineOf(event: Json): string {
+  if (typeof event !== 'object' || event === null) return shown(formatJson(event), 300);
+  const known = lines.get(event);
+  if (known !== undefined) return known;
+  const line = shown(formatJson(event), 300);
+  lines.set(event, line);
+  return line;
+}
 
 function Hits({ hits, open, label }: { hits: readonly Hit[]; open(hit: Hit): void; label: string }): JSX.Element | null {
   const timeZone = zone();

@@ -7,9 +7,9 @@ import { waitMs } from './poll.ts';
 import { type Problem, isObject } from './protocol.ts';
 import { type Hit, type SearchState, followCall, readHit } from './search_state.ts';
 
-/** The hits that the page holds; the oldest leave first. */
-export const FOLLOWED_MAX = 500;
-const DRAW_MS = 250;
+/** The hits that the page shows; the oldest leave first. */
+export const FOLLOWED_MAX = 100;
+const DRAW_MS = 500;
 
 export interface Followed {
   /** The newest first. */
@@ -40,20 +40,25 @@ export function whenVisible(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Follows `state`; null follows nothing. */
-export function useFollow(state: SearchState | null): Followed {
+/** Follows `state`; null follows nothing. Once `stopped`, the hits stay and no more come. */
+export function useFollow(state: SearchState | null, stopped: boolean): Followed {
   const [shown, setShown] = useState<Followed>(NOTHING);
   useEffect(() => {
+    if (stopped) return;
     setShown(NOTHING);
     if (state === null) return;
     const over = new AbortController();
     let now = NOTHING;
+    /** Hits that came since the last drawing, the newest last. */
+    let fresh: Hit[] = [];
     let position: string | null = null;
     let drawing: ReturnType<typeof setTimeout> | undefined;
     const change = (to: Partial<Followed>) => {
       now = { ...now, ...to };
       drawing ??= setTimeout(() => {
         drawing = undefined;
+        now = { ...now, hits: [...fresh.reverse(), ...now.hits].slice(0, FOLLOWED_MAX) };
+        fresh = [];
         setShown(now);
       }, DRAW_MS);
     };
@@ -64,7 +69,10 @@ export function useFollow(state: SearchState | null): Followed {
       if (typeof data.error === 'string') throw new Error(data.error);
       if (typeof data.lost === 'number') change({ lost: now.lost + data.lost });
       const hit = readHit(data);
-      if (hit !== null) change({ hits: [hit, ...now.hits].slice(0, FOLLOWED_MAX), came: now.came + 1 });
+      if (hit === null) return;
+      fresh.push(hit);
+      if (fresh.length > 2 * FOLLOWED_MAX) fresh = fresh.slice(-FOLLOWED_MAX);
+      change({ came: now.came + 1 });
     };
     const follow = async () => {
       for (let failures = 0; !over.signal.aborted; ) {
@@ -78,6 +86,7 @@ export function useFollow(state: SearchState | null): Followed {
           const body = await openLines(followCall(state), position === null ? {} : { 'last-event-id': position }, connection.signal);
           failures = 0;
           // Without a place to go on from, the answer begins anew.
+          if (position === null) fresh = [];
           change(position === null ? { hits: [], problem: null, staleSince: null } : { problem: null, staleSince: null });
           await readLines(body, { line });
           throw new Error('The server ended the answer.');
@@ -103,6 +112,6 @@ export function useFollow(state: SearchState | null): Followed {
       over.abort();
       clearTimeout(drawing);
     };
-  }, [state]);
+  }, [state, stopped]);
   return shown;
 }

@@ -129,7 +129,7 @@ export function followCall(state: SearchState): string {
 }
 
 export function activityCall(state: SearchState, cursor: string | null): string {
-  const values = common(state);
+  const values = common({ ...state, streams: [] });
   if (state.depth > 0) values.set('depth', String(state.depth));
   values.set('limit', String(ACTIVITY_EVENTS));
   if (cursor !== null) values.set('cursor', cursor);

@@ -17,7 +17,7 @@ export const textOf = (value: Json | undefined): string => (typeof value === 'st
 export const numberOf = (value: Json | undefined): number => (typeof value === 'number' ? value : typeof value === 'bigint' ? Number(value) : 0);
 
 /** A share from 0 to 1 in percent. */
-export const percent = (share: number): string => `${formatShort(share * 100)} %`;
+export const percent = (share: number): string => `${formatNumber(Math.round(share * 1000) / 10)} %`;
 
 /** A time of a clock with microseconds: `50 µs`, `2 ms`, `1.5 s`. */
 export function shortTime(seconds: number): string {
@@ -112,13 +112,15 @@ export interface Cell<T> {
   number?: boolean;
   /** Text that may be long: it takes the rest of the width. */
   wide?: boolean;
+  /** A value that may be long: it wraps. */
+  wrap?: boolean;
   /** A heading that only screen readers need. */
   unseen?: boolean;
 }
 
 /** A table with a caption; the first column names the row. It scrolls by itself where it is too wide. */
 export function Grid<T>(props: { caption: string; columns: ReadonlyArray<Cell<T>>; rows: readonly T[]; keyOf(row: T, index: number): string | number; marked?(row: T): boolean }): JSX.Element {
-  const classOf = (column: Cell<T>) => `${column.number === true ? 'number' : ''}${column.wide === true ? ' wide' : ''}`;
+  const classOf = (column: Cell<T>) => `${column.number === true ? 'number' : ''}${column.wide === true ? ' wide' : ''}${column.wrap === true ? ' wrap' : ''}`;
   return (
     <div class="sheet" role="region" aria-label={props.caption} tabIndex={0}>
       <table>

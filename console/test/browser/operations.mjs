@@ -262,6 +262,10 @@ export const operationsTests = [
     await until(page, keys, (now) => now > count);
     await button(page, 'Stop following').click();
     await until(page, () => mock.followers, (followers) => followers === 0);
+    await page.getByRole('heading', { name: 'Hits that came' }).waitFor();
+    assert.ok((await keys()) > count);
+    await button(page, 'Search').click();
+    await seen(page, /No event matches\. A longer time/);
   }],
   ['search: the activity of an id over streams, by pointer and by keys', {}, async ({ open, mock }) => {
     const page = await open('#/search');
