@@ -43,7 +43,7 @@ export function useMetrics(): Metrics {
     const series = new MetricsSeries();
     // The server's clock, from its history where no connection has told it.
     let aheadMs: number | null = null;
-    const clock = () => (connection.value !== null || aheadMs === null ? serverNow() : Date.now() + aheadMs);
+    const clock = () => ((connection.value?.hello ?? null) !== null || aheadMs === null ? serverNow() : Date.now() + aheadMs);
     const read = async (signal: AbortSignal) => {
       const newest = series.times[series.times.length - 1];
       if (newest === undefined || clock() - newest > PAUSE_MS) {
