@@ -82,7 +82,7 @@ function decoded(part: string): string {
 }
 
 /** An address can carry no lone surrogate: it becomes U+FFFD. */
-function wellFormed(text: string): string {
+export function wellFormed(text: string): string {
   return text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, '\ufffd');
 }
 

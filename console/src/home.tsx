@@ -9,7 +9,7 @@ import { shellWord } from './export.ts';
 import { formatBytes, formatClock, formatDuration, formatNumber, formatShort, formatTime, zoneName } from './format.ts';
 import { type Json, formatJson, parseJson } from './json.ts';
 import { isObject } from './protocol.ts';
-import { go } from './route.ts';
+import { addressOf, go } from './route.ts';
 import { isDark, zone } from './settings.ts';
 import { Rates, SECONDS } from './streams_history.ts';
 import { history, openTab, run } from './tabs.ts';
@@ -204,6 +204,19 @@ function StreamRow({ stream, current }: { stream: StreamFacts; current: boolean 
         <span class="dim sub">
           {stream.stored ? 'stored' : 'live only'}
           {stream.queries > 0 && ` · ${formatNumber(stream.queries)} ${stream.queries === 1 ? 'query' : 'queries'}`}
+          {' · '}
+          <a
+            class="details"
+            href={addressOf('streams', stream.name)}
+            aria-label={`Details of ${visible(cut(stream.name, 60))}`}
+            onClick={(event) => {
+              if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+              event.preventDefault();
+              go('streams', stream.name);
+            }}
+          >
+            Details
+          </a>
         </span>
       </th>
       <td class="curve">
@@ -224,7 +237,7 @@ interface RecentEvent {
   text: string;
 }
 
-function Newest({ stream }: { stream: string }): JSX.Element {
+export function Newest({ stream }: { stream: string }): JSX.Element {
   const [events, setEvents] = useState<RecentEvent[] | null>(null);
   const [paused, setPaused] = useState(false);
   const [box, setBox] = useElement<HTMLElement>();
@@ -374,7 +387,7 @@ function FirstEvent(): JSX.Element {
   );
 }
 
-function SendExamples({ stream }: { stream: string }): JSX.Element {
+export function SendExamples({ stream }: { stream: string }): JSX.Element {
   const server = documentBase.replace(/\/$/, '');
   const address = `${server}/v1/streams/${encodeURIComponent(stream)}/events`;
   const ways: Array<[string, string]> = [

@@ -18,7 +18,11 @@ export const readOnly = document.documentElement.dataset.mode === 'read_only';
 
 /** A call that the server refused, or that did not reach it (`status` 0). */
 export class Failure extends Error {
-  constructor(readonly problem: Problem) {
+  constructor(
+    readonly problem: Problem,
+    /** The whole answer, for calls whose problems have more. */
+    readonly body: Json = null,
+  ) {
     super(problem.detail ?? problem.title);
   }
 }
@@ -31,8 +35,10 @@ async function call(path: string, request: RequestInit): Promise<Response> {
     if (request.signal?.aborted === true) throw error;
     throw new Failure({ title: 'The server does not answer.', status: 0 });
   }
-  if (!answer.ok) throw new Failure(await problemOf(answer));
-  return answer;
+  if (answer.ok) return answer;
+  const copy = answer.clone();
+  const problem = await problemOf(answer);
+  throw new Failure(problem, await copy.text().then(parseJson, () => null).catch(() => null));
 }
 
 /** The JSON answer of `GET path`; throws a `Failure`. */

@@ -24,6 +24,7 @@ export const TITLES: ReadonlyArray<{ page: Page; title: string; feature: string 
 
 export const titleOf = (page: Page): string => TITLES.find((entry) => entry.page === page)?.title ?? 'Home';
 
+const ASK_MS = 5000;
 /** The answer of `GET /v1/server`, for networks without WebSocket. */
 const asked = signal<string[] | null>(null);
 
@@ -44,7 +45,8 @@ export async function askFeatures(): Promise<void> {
     const found = isObject(facts) && Array.isArray(facts.features) ? facts.features : [];
     asked.value = found.filter((name) => typeof name === 'string');
   } catch {
-    // The pages stay hidden until a connection reports what the server has.
+    // The pages stay hidden until the server reports what it has.
+    if (features.value === null) setTimeout(() => void askFeatures(), ASK_MS);
   }
 }
 

@@ -72,12 +72,12 @@ export class Poller<T> {
     this.cancel = this.around.after(waitMs(this.intervalMs, failures), () => this.now());
   }
 
-  /** The page is hidden or shown again; shown again, it reads at once. */
+  /** The page is hidden or shown again. Shown again, it reads at once, unless it has read what is read only once. */
   show(shown: boolean): void {
     if (shown === this.shown) return;
     this.shown = shown;
-    if (shown) this.now();
-    else this.stop();
+    if (!shown) this.stop();
+    else if (Number.isFinite(this.intervalMs) || this.reading.at === null) this.now();
   }
 
   private stop(): void {

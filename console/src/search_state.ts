@@ -4,6 +4,7 @@
  * `#/search?stream=logs&q=timeout&from=now-1h&drill=level:error` is a search, `#/search?activity=t1&depth=1` the events of an id.
  * Whatever a fragment has, reading it gives a valid state.
  */
+import { wellFormed } from './fragment.ts';
 import type { Json } from './json.ts';
 import { type Problem, isObject } from './protocol.ts';
 
@@ -71,8 +72,6 @@ export function writeSearch(state: SearchState): string {
   return query === '' ? '#/search' : `#/search?${query}`;
 }
 
-/** An address can carry no lone surrogate: it becomes U+FFFD. */
-const wellFormed = (text: string): string => text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, '\ufffd');
 
 /** Whether a fragment names anything to search for. */
 export const asksSomething = (state: SearchState): boolean => (state.activity === null ? state.streams.length > 0 : state.activity !== '');

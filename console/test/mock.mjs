@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { constants, createDeflateRaw } from 'node:zlib';
 import { WebSocketServer } from 'ws';
+import { newObjects, objectCalls } from './mock_objects.mjs';
 import { follow, operationsCalls, operationsState } from './mock_operations.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -49,6 +50,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     from: 'none',
     features: ['history', 'search', 'sql', 'views'],
     mode: 'on',
+    objects: newObjects(),
     build: '0123456789abcdef',
     history: true,
     clockAheadMs: 0,
@@ -324,6 +326,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
       return follow(mock, response, operations.from);
     }
     if (operations !== undefined) return send(operations.status, typeof operations.body === 'string' ? operations.body : JSON.stringify(operations.body), operations.type);
+    if (objectCalls(mock, { request, response, url, path, body, send, headers })) return undefined;
     const call = calls[`${request.method} ${path}`];
     if (call !== undefined) {
       const value = call();

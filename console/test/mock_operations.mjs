@@ -100,8 +100,11 @@ export function operationsCalls(mock, { method, path, url, headers }) {
   const query = url.searchParams;
   const seconds = (Date.now() - mock.started) / 1000;
   const filtered = path === 'v1/metrics/history' && (query.has('name') || query.has('prefix'));
-  if (path === 'v1/queries' && method === 'POST') return undefined;
-  if (path === 'v1/queries/validate' || (path === 'v1/metrics/history' && !filtered)) return undefined;
+  // Other queries and their lists are those of the other pages.
+  if (path === 'v1/queries' && (method !== 'GET' || !query.has('sort') || query.has('prefix'))) return undefined;
+  if (path.startsWith('v1/queries/') && !(method === 'DELETE' && mock.listed.includes(path.slice('v1/queries/'.length)))) return undefined;
+  if (path === 'v1/sql' && method !== 'GET') return undefined;
+  if (path === 'v1/metrics/history' && !filtered) return undefined;
   if (mock.operationsAway) return problem(503, 'the server is shutting down', { hint: 'Wait for its restart.' });
   if (filtered) {
     if (!mock.history) return problem(404, 'no such call');
