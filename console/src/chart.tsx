@@ -24,8 +24,16 @@ export type Drawing = { current: (() => HTMLCanvasElement | null) | null };
 
 const isOthers = (name: string) => /^others \(\d+\)$/.test(name);
 
-export function LineChart(props: { picture: LinesPicture; form: Form; title: string; asTable: boolean; drawing: Drawing }): JSX.Element {
-  const { picture, form, title, asTable } = props;
+/** Other than results of queries, charts may have their own `height`, what a point is (`of`, in plural), and how values are written. */
+export interface LineOptions {
+  height?: number;
+  of?: string;
+  write?: (value: number) => string;
+}
+
+export function LineChart(props: { picture: LinesPicture; form: Form; title: string; asTable: boolean; drawing: Drawing } & LineOptions): JSX.Element {
+  const { picture, form, title, asTable, height = HEIGHT, of = 'windows', write } = props;
+  const valueText = (value: number | null | undefined) => (value === null || value === undefined ? '–' : (write ?? formatNumber)(value));
   const [box, setBox] = useElement<HTMLDivElement>();
   const width = useWidth(box);
   const plot = useRef<uPlot | null>(null);
@@ -60,7 +68,7 @@ export function LineChart(props: { picture: LinesPicture; form: Form; title: str
     const made = new uPlot(
       {
         width,
-        height: HEIGHT,
+        height,
         legend: { show: false },
         padding: [10, 14, 0, 0],
         tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), timeZone),
@@ -79,7 +87,7 @@ export function LineChart(props: { picture: LinesPicture; form: Form; title: str
         ],
         axes: [
           { ...axis, size: 32, space: 80, values: (_, splits) => splits.map((seconds) => formatClock(seconds * 1000, timeZone, stepIsShort(splits))) },
-          { ...axis, size: 56, values: (_, splits) => splits.map((value) => formatShort(value)) },
+          { ...axis, size: write === undefined ? 56 : 76, values: (_, splits) => splits.map((value) => (write ?? formatShort)(value)) },
         ],
       },
       data,
@@ -93,7 +101,7 @@ export function LineChart(props: { picture: LinesPicture; form: Form; title: str
   }, [key, box, width > 0]);
   useEffect(() => plot.current?.setData(data), [data]);
   useEffect(() => {
-    if (width > 0) plot.current?.setSize({ width, height: HEIGHT });
+    if (width > 0) plot.current?.setSize({ width, height });
   }, [width]);
   props.drawing.current = () => (plot.current === null ? null : drawLines(plot.current, names, title, dark));
 
@@ -111,13 +119,13 @@ export function LineChart(props: { picture: LinesPicture; form: Form; title: str
     const values = picture.series.map((series) => `${series.name} ${valueText(series.values[next])}`).join(', ');
     announce(`${formatClock(picture.x[next] as number, timeZone, true)}: ${visible(values)}`);
   };
-  const summary = linesSummary(picture, timeZone);
+  const summary = linesSummary(picture, timeZone, of, write ?? formatNumber);
   if (asTable) {
     const indexes = picture.x.map((_, i) => i).slice(-TABLE_ROWS_MAX).reverse();
     return (
       <DataTable
-        caption={`${title}${indexes.length < picture.x.length ? `, the newest ${TABLE_ROWS_MAX} of ${picture.x.length} windows` : ''}`}
-        head={['window end', ...names]}
+        caption={`${title}${indexes.length < picture.x.length ? `, the newest ${TABLE_ROWS_MAX} of ${picture.x.length} ${of}` : ''}`}
+        head={[of === 'windows' ? 'window end' : 'time', ...names]}
         rows={indexes.map((i) => [formatTime(picture.x[i] as number, timeZone), ...picture.series.map((series) => valueText(series.values[i]))])}
       />
     );
@@ -127,7 +135,7 @@ export function LineChart(props: { picture: LinesPicture; form: Form; title: str
       <figcaption>
         {title} <span class="dim">times in {zoneName(picture.x[picture.x.length - 1] ?? Date.now(), timeZone)}</span>
       </figcaption>
-      <div ref={setBox} class="plot" role="group" tabIndex={0} aria-label={`Chart: ${title}. Arrow keys move the cursor.`} aria-description={summary} onKeyDown={move} />
+      <div ref={setBox} class={height === HEIGHT ? 'plot' : 'plot low'} role="group" tabIndex={0} aria-label={`Chart: ${title}. Arrow keys move the cursor.`} aria-description={summary} onKeyDown={move} />
       <ul class="legend" aria-label={`Values at ${time}`}>
         <li class="legend-time">{time}</li>
         {picture.series.map((series, index) => (
@@ -180,7 +188,7 @@ function lastWithValue(picture: LinesPicture): number {
   return 0;
 }
 
-function linesSummary(picture: LinesPicture, timeZone: string): string {
+function linesSummary(picture: LinesPicture, timeZone: string, of: string, write: (value: number) => string): string {
   const from = picture.x[0];
   const to = picture.x[picture.x.length - 1];
   if (from === undefined || to === undefined || picture.series.length === 0) return 'No values yet.';
@@ -189,11 +197,11 @@ function linesSummary(picture: LinesPicture, timeZone: string): string {
     if (values.length === 0) return `${series.name} has no value`;
     const least = values.reduce((a, b) => Math.min(a, b));
     const most = values.reduce((a, b) => Math.max(a, b));
-    return `${series.name} from ${formatNumber(least)} to ${formatNumber(most)}, last ${formatNumber(values[values.length - 1] as number)}`;
+    return `${series.name} from ${write(least)} to ${write(most)}, last ${write(values[values.length - 1] as number)}`;
   });
   const more = picture.series.length > 3 ? `; ${picture.series.length - 3} more` : '';
   return visible(
-    `${picture.series.length} curves of ${picture.measure} over ${picture.x.length} windows, ${formatTime(from, timeZone)} to ${formatTime(to, timeZone)}: ${parts.join('; ')}${more}.`,
+    `${picture.series.length} curves of ${picture.measure} over ${picture.x.length} ${of}, ${formatTime(from, timeZone)} to ${formatTime(to, timeZone)}: ${parts.join('; ')}${more}.`,
   );
 }
 

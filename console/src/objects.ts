@@ -47,6 +47,18 @@ export async function getJson(path: string, signal?: AbortSignal): Promise<Json>
   return parseJson(await answer.text());
 }
 
+/** The answer of `GET path` as text; throws a `Failure`. */
+export async function getPlain(path: string, signal?: AbortSignal): Promise<string> {
+  return (await call(path, signal === undefined ? {} : { signal })).text();
+}
+
+/** The body of an answer that goes on; throws a `Failure`. */
+export async function openLines(path: string, headers: { [name: string]: string }, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+  const { body } = await call(path, { headers: { accept: 'application/x-ndjson', ...headers }, signal });
+  if (body === null) throw new Failure({ title: 'The answer has no body.', status: 0 });
+  return body;
+}
+
 /** Sends `body` as it is; the answer's JSON, null if it has none. */
 export async function send(method: 'POST' | 'DELETE', path: string, body: string | null, signal?: AbortSignal): Promise<Json> {
   const answer = await call(path, {

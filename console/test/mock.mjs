@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { constants, createDeflateRaw } from 'node:zlib';
 import { WebSocketServer } from 'ws';
 import { newObjects, objectCalls } from './mock_objects.mjs';
+import { follow, operationsCalls, operationsState } from './mock_operations.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const FRAME_BYTES_MAX = 262144;
@@ -64,6 +65,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     dropSockets() {
       for (const socket of sockets) socket.terminate();
     },
+    ...operationsState(),
     forgetQueries() {
       for (const query of queries.values()) clearInterval(query.timer);
       queries.clear();
@@ -79,6 +81,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
   };
   const now = () => Date.now() + mock.clockAheadMs;
   const iso = (ms = now()) => new Date(ms).toISOString();
+  Object.assign(mock, { now, iso, started });
   const rate = (name, at) => Math.max(0, Math.round((name === 'flights' ? 620 : 90) * (1 + 0.25 * Math.sin(at / 47000) + 0.12 * Math.sin(at / 9000) + 0.1 * (random() - 0.5))));
 
   function flight() {
@@ -317,6 +320,12 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
       request.on('data', (part) => parts.push(part));
       request.on('end', () => resolve(Buffer.concat(parts).toString()));
     });
+    const operations = operationsCalls(mock, { method: request.method, path, url, headers: request.headers });
+    if (operations?.follow === true) {
+      response.writeHead(200, { ...headers, 'content-type': operations.type });
+      return follow(mock, response, operations.from);
+    }
+    if (operations !== undefined) return send(operations.status, typeof operations.body === 'string' ? operations.body : JSON.stringify(operations.body), operations.type);
     if (objectCalls(mock, { request, response, url, path, body, send, headers })) return undefined;
     const call = calls[`${request.method} ${path}`];
     if (call !== undefined) {
