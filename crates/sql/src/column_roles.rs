@@ -49,14 +49,11 @@ fn roles_of(plan: &LogicalPlan) -> Vec<ColumnRole> {
             roles.resize(count, ColumnRole::Other);
             roles
         }
-        LogicalPlan::Sort(_)
-        | LogicalPlan::Limit(_)
-        | LogicalPlan::Filter(_)
-        | LogicalPlan::SubqueryAlias(_)
-        | LogicalPlan::Repartition(_) => {
-            plan.inputs().first().map(|input| roles_of(input)).unwrap_or_default()
-        }
-        _ => unknown(),
+        // Sort, Limit, Filter and their like pass all columns on.
+        _ => match plan.inputs().as_slice() {
+            [input] => roles_of(input),
+            _ => unknown(),
+        },
     };
     if found.len() == count { found } else { unknown() }
 }

@@ -110,6 +110,24 @@ const WORDS: [&str; 88] = [
     "TRUE",
 ];
 
+/// Words with which a statement that is run here begins. The parser knows more.
+const FIRST_WORDS: [&str; 14] = [
+    "SELECT",
+    "SELECT DISTINCT",
+    "WITH",
+    "VALUES",
+    "EXPLAIN",
+    "EXPLAIN ANALYZE",
+    "SHOW TABLES",
+    "SHOW COLUMNS FROM",
+    "SHOW FUNCTIONS",
+    "DESCRIBE",
+    "CREATE TABLE",
+    "INSERT INTO",
+    "DROP TABLE",
+    "COPY",
+];
+
 /// Words that are values by themselves.
 const VALUES: [&str; 2] = ["NULL", "TRUE"];
 
@@ -227,6 +245,9 @@ pub fn complete_sql(text: &str, cursor: usize, dialect: Dialect) -> SqlCompletio
     let is_column = matches!(found.expected, SqlExpected::Column(_));
     if !is_quoted && !is_column && from <= TEXT_BYTES_MAX {
         found.words = words(&before[..from], dialect);
+        if tokens.is_empty() {
+            found.words.retain(|word| FIRST_WORDS.contains(word));
+        }
     }
     found
 }
