@@ -1,7 +1,7 @@
 //! Completion: the words and names that may stand at a place of a text of statements.
 //!
-//! The parser itself is asked, as in the language of live queries: each word of [`WORDS`] is read behind the text before the
-//! cursor, and offered if the parser takes it and would not take any name in its place. Which name may stand there is read
+//! Behind a name or a value the parser itself is asked, as in the language of live queries: each word of [`WORDS`] is read behind
+//! the text before the cursor, and offered if the parser takes it and would not take any name in its place. Which name may stand there is read
 //! from the tokens: the clause, and what stands before the cursor. Cost: one reading of the statement for each word; a
 //! statement of more than [`TEXT_BYTES_MAX`] has no words.
 
@@ -18,11 +18,8 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 /// A word that is none of the language.
 const UNKNOWN: &str = "zq_unknown_zq";
 
-/// Words that are offered, in the order in which they are.
-const WORDS: [&str; 88] = [
-    "SELECT",
-    "SELECT DISTINCT",
-    "DISTINCT",
+/// Words that may follow a name or a value, in the order in which they are offered.
+const WORDS: [&str; 58] = [
     "FROM",
     "WHERE",
     "GROUP BY",
@@ -36,13 +33,11 @@ const WORDS: [&str; 88] = [
     "FULL JOIN",
     "INNER JOIN",
     "CROSS JOIN",
-    "LATERAL",
     "ON",
     "USING",
     "AS",
     "AND",
     "OR",
-    "NOT",
     "IN",
     "NOT IN",
     "BETWEEN",
@@ -58,18 +53,10 @@ const WORDS: [&str; 88] = [
     "IS FALSE",
     "IS DISTINCT FROM",
     "IS NOT DISTINCT FROM",
-    "EXISTS",
-    "CASE",
     "WHEN",
     "THEN",
     "ELSE",
     "END",
-    "CAST",
-    "TRY_CAST",
-    "EXTRACT",
-    "INTERVAL",
-    "DATE",
-    "TIMESTAMP",
     "ASC",
     "DESC",
     "NULLS FIRST",
@@ -78,36 +65,19 @@ const WORDS: [&str; 88] = [
     "UNION ALL",
     "EXCEPT",
     "INTERSECT",
-    "WITH",
-    "RECURSIVE",
     "OVER",
     "PARTITION BY",
     "ROWS BETWEEN",
     "RANGE BETWEEN",
-    "UNBOUNDED PRECEDING",
-    "CURRENT ROW",
     "FILTER",
     "WITHIN GROUP",
-    "ROLLUP",
-    "CUBE",
-    "GROUPING SETS",
     "QUALIFY",
     "VALUES",
-    "EXPLAIN",
-    "EXPLAIN ANALYZE",
-    "SHOW TABLES",
-    "SHOW COLUMNS FROM",
-    "SHOW FUNCTIONS",
-    "DESCRIBE",
-    "CREATE TABLE",
-    "INSERT INTO",
-    "DROP TABLE",
-    "COPY",
+    "SELECT",
     "TO",
-    "IF EXISTS",
-    "IF NOT EXISTS",
-    "NULL",
-    "TRUE",
+    "SET",
+    "WITH",
+    "RETURNING",
 ];
 
 /// Words with which a statement that is run here begins. The parser knows more.
@@ -128,8 +98,9 @@ const FIRST_WORDS: [&str; 14] = [
     "COPY",
 ];
 
-/// Words that are values by themselves.
-const VALUES: [&str; 2] = ["NULL", "TRUE"];
+/// Words with which a value begins.
+const VALUE_WORDS: [&str; 9] =
+    ["CASE", "CAST", "TRY_CAST", "EXTRACT", "EXISTS", "NOT", "NULL", "TRUE", "FALSE"];
 
 /// The place of a text at which something may be completed. Places in the text are bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -241,13 +212,17 @@ pub fn complete_sql(text: &str, cursor: usize, dialect: Dialect) -> SqlCompletio
         };
         return found;
     }
-    let is_quoted = before[from..].starts_with('"');
-    let is_column = matches!(found.expected, SqlExpected::Column(_));
-    if !is_quoted && !is_column && from <= TEXT_BYTES_MAX {
-        found.words = words(&before[..from], dialect);
-        if tokens.is_empty() {
-            found.words.retain(|word| FIRST_WORDS.contains(word));
-        }
+    if !before[from..].starts_with('"') {
+        found.words = match (&found.expected, tokens.last()) {
+            (_, None) => FIRST_WORDS.to_vec(),
+            (SqlExpected::Value { .. }, last) => {
+                let is_select = matches!(last, Some(Token::Word(word)) if word.keyword == Keyword::SELECT);
+                let distinct = is_select.then_some("DISTINCT");
+                distinct.into_iter().chain(VALUE_WORDS).collect()
+            }
+            (SqlExpected::Nothing, _) if from <= TEXT_BYTES_MAX => words(&before[..from], dialect),
+            _ => Vec::new(),
+        };
     }
     found
 }
@@ -255,27 +230,13 @@ pub fn complete_sql(text: &str, cursor: usize, dialect: Dialect) -> SqlCompletio
 /// The words that the parser takes behind a text.
 fn words(head: &str, dialect: Dialect) -> Vec<&'static str> {
     let unknown = read(head, UNKNOWN, dialect);
+    // A word that is read as any name would be is none; what follows the first word of several is no name in any case.
+    let is_name = |word: &str| unknown != Reading::Refused && read(head, word, dialect) == unknown;
     let takes = |word: &&&'static str| {
-        let taken = read(head, word, dialect);
-        match &taken {
-            Reading::Refused => false,
-            _ if unknown == Reading::Refused => true,
-            // A word that is read as any name would be is none.
-            Reading::Whole | Reading::Open(_) => {
-                taken != unknown || (VALUES.contains(word) && taken == Reading::Whole)
-            }
-        }
+        let first = word.split(' ').next().unwrap_or_default();
+        read(head, word, dialect) != Reading::Refused && !is_name(first)
     };
-    let found: Vec<&'static str> = WORDS.iter().filter(takes).copied().collect();
-    let goes_on = |word: &str| {
-        found.iter().any(|other| other.strip_prefix(word).is_some_and(|rest| rest.starts_with(' ')))
-    };
-    // `IS` stands for nothing by itself where `IS NULL` is offered; `SELECT`, `UNION` and `EXPLAIN` do.
-    found
-        .iter()
-        .copied()
-        .filter(|word| !goes_on(word) || ["SELECT", "UNION", "EXPLAIN", "NOT"].contains(word))
-        .collect()
+    WORDS.iter().filter(takes).copied().collect()
 }
 
 /// What the parser makes of a text.
@@ -501,6 +462,7 @@ mod tests {
     fn words_are_those_that_the_parser_takes() {
         for (marked, some, none) in [
             ("|", "SELECT, WITH, EXPLAIN, CREATE TABLE, INSERT INTO", "FROM, WHERE, NULL, AND"),
+            ("SELECT a FROM |", "", "WHERE, SELECT, AND"),
             ("SELECT |", "DISTINCT, CASE, NOT, CAST, NULL, EXISTS", "WHERE, JOIN, GROUP BY"),
             ("SELECT a |", "FROM, AS, AND, IN, IS NULL, NOT IN", "SELECT, ON"),
             (
@@ -508,7 +470,7 @@ mod tests {
                 "WHERE, JOIN, LEFT JOIN, GROUP BY, ORDER BY, LIMIT, UNION ALL",
                 "FROM, THEN",
             ),
-            ("SELECT a FROM t JOIN u |", "ON, USING", "FROM, HAVING"),
+            ("SELECT a FROM t JOIN u |", "ON, USING", "FROM, THEN"),
             (
                 "SELECT a FROM t WHERE a |",
                 "AND, OR, BETWEEN, LIKE, IS NULL, GROUP BY, ORDER BY",
@@ -520,7 +482,7 @@ mod tests {
             ("SELECT a, count(*) FROM t GROUP BY a HA|", "HAVING", "WHERE"),
         ] {
             let (found, _) = at(marked);
-            for word in some.split(", ") {
+            for word in some.split(", ").filter(|word| !word.is_empty()) {
                 assert!(found.words.contains(&word), "{marked}: no {word} in {:?}", found.words);
             }
             for word in none.split(", ") {
