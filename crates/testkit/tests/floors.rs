@@ -100,7 +100,7 @@ const RUNTIME: Room = Room {
         &["shard"],
         &["remote"],
         &["runtime"],
-        &["query/analyze", "query/listing", "query/validate", "query/warnings"],
+        &["query/analyze", "query/listing", "query/validate", "query/warnings", "stream/listing"],
         &["input"],
     ],
     arrows_up: &[("query/handle", "stream"), ("query/options", "stream"), ("query/resume_point", "stream")],

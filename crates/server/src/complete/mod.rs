@@ -48,7 +48,7 @@ const FORM: &str =
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct CompletionRequest {
     text: String,
     cursor: i64,
     #[serde(default)]
@@ -63,27 +63,27 @@ pub(crate) async fn options(
     let (parts, body) = request.into_parts();
     Parameters::parse(parts.uri.query(), &[])?;
     let body = body_of(&shared, &parts.headers, body).await?;
-    let asked: Asked = serde_json::from_slice(&body)
+    let requested: CompletionRequest = serde_json::from_slice(&body)
         .map_err(|error| Problem::bad_request(format!("the body is not a request: {error}")).hint(FORM))?;
-    check_length(&shared, &asked.text)?;
-    let place = usize::try_from(asked.cursor).ok();
-    let Some(cursor) = place.and_then(|place| byte_of(&asked.text, place)) else {
-        let characters = asked.text.chars().count();
-        let detail = format!("`cursor` is {}, and the text has {characters} characters", asked.cursor);
+    check_length(&shared, &requested.text)?;
+    let place = usize::try_from(requested.cursor).ok();
+    let Some(cursor) = place.and_then(|place| byte_of(&requested.text, place)) else {
+        let characters = requested.text.chars().count();
+        let detail = format!("`cursor` is {}, and the text has {characters} characters", requested.cursor);
         return Err(Problem::bad_request(detail).hint(FORM));
     };
     #[cfg(feature = "history")]
-    if asked.dialect.as_deref() == Some(SQL) {
-        let answer = sql::answer(&shared, &asked.text, cursor).await?;
+    if requested.dialect.as_deref() == Some(SQL) {
+        let answer = sql::answer(&shared, &requested.text, cursor).await?;
         return Ok(json_response(StatusCode::OK, &answer));
     }
-    let dialect = asked.dialect.as_deref().map(dialect_named).transpose()?.unwrap_or_default();
-    let answer = heavy(heaviness(&asked.text).saturating_mul(READINGS), || {
-        let found = complete(&asked.text, cursor, dialect);
-        let from = asked.text[..found.from].chars().count();
+    let dialect = requested.dialect.as_deref().map(dialect_named).transpose()?.unwrap_or_default();
+    let answer = heavy(heaviness(&requested.text).saturating_mul(READINGS), || {
+        let found = complete(&requested.text, cursor, dialect);
+        let from = requested.text[..found.from].chars().count();
         let mut options = Options::new(&found.typed);
         options.add_all(&shared, &found);
-        json!({"from": from, "to": asked.cursor, "options": options.sorted(), "more": options.has_more})
+        json!({"from": from, "to": requested.cursor, "options": options.sorted(), "more": options.has_more})
     });
     Ok(json_response(StatusCode::OK, &answer))
 }
