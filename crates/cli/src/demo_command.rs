@@ -90,7 +90,11 @@ fn temporary_directory(
     args: &DemoArgs,
     settings: &mut Settings,
 ) -> Result<Option<tempfile::TempDir>, Failure> {
-    if args.no_data || !settings.data_dir.is_empty() || !settings.cluster.name.is_empty() {
+    if args.no_data {
+        settings.data_dir.clear();
+        return Ok(None);
+    }
+    if !settings.data_dir.is_empty() || !settings.cluster.name.is_empty() {
         return Ok(None);
     }
     let made = tempfile::Builder::new().prefix("swiftwater-demo-").tempdir();

@@ -56,7 +56,10 @@ impl OtherStatements for Statements {
 
     fn check(&self, text: &str) -> Result<(), SqlError> {
         let options = ParseOptions::new(Dialect::Native, 0);
-        parse_ddl(text, &options).map(|_| ()).map_err(|errors| from_query(&errors))
+        match parse_ddl(text, &options).map_err(|errors| from_query(&errors))? {
+            Some(_) => Ok(()),
+            None => Err(not_of_the_engine()),
+        }
     }
 
     async fn run(&self, text: &str) -> Result<Option<RecordBatch>, SqlError> {
@@ -66,7 +69,7 @@ impl OtherStatements for Statements {
         let options = ParseOptions::new(Dialect::Native, shared.clock.now());
         let ddl = parse_ddl(text, &options).map_err(|errors| from_query(&errors))?;
         let Some(ddl) = ddl else {
-            return Err(SqlError::new(SqlErrorKind::Invalid, "the statement is not one of the engine"));
+            return Err(not_of_the_engine());
         };
         if let Some(cluster) = history.cluster().filter(|cluster| cluster.takes(&ddl)) {
             if let Ddl::CreateStream(create) = &ddl
@@ -302,4 +305,8 @@ impl History {
             ("checks", texts(rows.iter().map(|row| row.4.as_str()))),
         ]))
     }
+}
+
+fn not_of_the_engine() -> SqlError {
+    SqlError::new(SqlErrorKind::Invalid, "the statement is not one of the engine")
 }

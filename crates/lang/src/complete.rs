@@ -22,6 +22,9 @@ const TEXT_BYTES_MAX: usize = 32 << 10;
 /// Parameters that a text may have; their values do not matter here.
 const PARAMETERS_MAX: usize = 64;
 
+/// The most streams, views and tables of a text.
+const SOURCES_MAX: usize = 32;
+
 /// Phrases that are offered whole; their first words alone are not.
 const PHRASES: [&str; 12] = [
     "GROUP BY",
@@ -171,9 +174,12 @@ pub fn complete(text: &str, cursor: usize, dialect: Dialect) -> Completion {
     }
     let (head, unknown) = Probe::beginning(&before[..found.from], UNKNOWN, dialect);
     if unknown.expected == Some(Expected::Path) {
-        found.from = path_start(&tokens(&before[..found.from], dialect).0).unwrap_or(found.from);
-        found.typed = before[found.from..].to_owned();
-        found.expected = Expected::Path;
+        // The members of what a function returns are not known.
+        if let Some(from) = path_start(&tokens(&before[..found.from], dialect).0) {
+            found.from = from;
+            found.typed = before[found.from..].to_owned();
+            found.expected = Expected::Path;
+        }
         return found;
     }
     let is_quoted = before[found.from..].starts_with('"');
@@ -414,6 +420,9 @@ fn sources(text: &str, dialect: Dialect) -> Vec<SourceName> {
     let name = |at: usize| tokens.get(at).and_then(|token| name_of(text, token));
     let mut found = Vec::new();
     for at in 0..tokens.len() {
+        if found.len() == SOURCES_MAX {
+            break;
+        }
         if is_word(at, "STREAM") && symbol(at + 1) == Some(Symbol::LeftParen) {
             let is_duration = is_word(at + 2, "MAX") || is_word(at + 2, "INTERVAL");
             let close = (at..tokens.len()).find(|&at| symbol(at) == Some(Symbol::RightParen));

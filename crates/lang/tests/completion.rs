@@ -133,6 +133,7 @@ fn names_and_values_are_those_of_their_place() {
         ("SELECT a.|", Expected::Path, "a."),
         ("SELECT x, a.b[0].c.d| FROM STREAM(s)", Expected::Path, "a.b[0].c.d"),
         ("SELECT a[0]['k'].|", Expected::Path, "a[0]['k']."),
+        ("SELECT UPPER(x).|", Expected::Nothing, ""),
         ("SELECT CAST(a AS |", Expected::Type, ""),
         ("SELECT a FROM STREAM(s, INTERVAL 5 |", Expected::Unit, ""),
         ("SELECT a FROM STREAM(s) LIMIT 5|", Expected::Nothing, "5"),

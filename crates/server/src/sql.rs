@@ -58,7 +58,8 @@ const DISTRIBUTED_FIELD: &str = "swiftwater-distributed";
 pub(crate) const STATEMENT_FIELD: HeaderName = HeaderName::from_static("swiftwater-statement");
 /// The field that has the columns of an answer.
 const COLUMNS_FIELD: HeaderName = HeaderName::from_static("swiftwater-columns");
-const COLUMNS_BYTES_MAX: usize = 8 << 10;
+/// All fields of an answer together have 4 KiB in many proxies.
+const COLUMNS_BYTES_MAX: usize = 3 << 10;
 /// `{"name":"a"}` and a comma.
 const COLUMN_BYTES_MIN: usize = 13;
 /// Bytes kept of the text of an ended statement.

@@ -127,7 +127,7 @@ impl Answer {
         &self.head.roles
     }
 
-    /// True if a statement of the text changes something.
+    /// True if a statement of the text changes something; known of runs that read or plan alone.
     pub fn changes(&self) -> bool {
         self.head.changes
     }

@@ -49,6 +49,7 @@ fn roles_of(plan: &LogicalPlan) -> Vec<ColumnRole> {
             roles.resize(count, ColumnRole::Other);
             roles
         }
+        LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => unknown(),
         // Sort, Limit, Filter and their like pass all columns on.
         _ => match plan.inputs().as_slice() {
             [input] => roles_of(input),

@@ -96,8 +96,8 @@ pub enum RunMode {
     Run,
     /// Read alone: a statement that changes something is refused.
     ReadOnly,
-    /// Nothing: queries are planned, over the tables that are there now, and other statements are parsed. The answer has columns
-    /// and no rows.
+    /// Nothing: queries are planned, over the tables that are there now, and have columns and no rows. Statements that change
+    /// something are parsed; the tables that they change are not looked up.
     Plan,
 }
 

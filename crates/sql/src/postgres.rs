@@ -283,7 +283,7 @@ fn bounds(lists: &ArrayRef, dimension: &ArrayRef, bound: fn(i64) -> i64) -> Resu
 }
 
 /// A name as it is written in a statement: in quotes where PostgreSQL would read another name without, or none.
-pub fn quote_ident(name: &str) -> String {
+fn quote_ident(name: &str) -> String {
     let is_plain = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     if is_plain && !is_reserved(name) {

@@ -122,7 +122,8 @@ impl Run {
             self.send_head(Ok(head(nothing().schema(), Command::Nothing)));
             return Ok(());
         };
-        let changes = statements.iter().any(|text| self.changes(text));
+        // A run of a statement tells it by what it does.
+        let changes = self.options.mode != RunMode::Run && statements.iter().any(|text| self.changes(text));
         for statement in before {
             if let Some(distributed) = set::distributed(statement, self.options.dialect)? {
                 self.options.distributed = distributed;
@@ -300,6 +301,11 @@ impl Run {
         let planned = self.plan(statement, names).await?;
         let roles = column_roles(&planned.plan);
         if self.options.mode == RunMode::Plan {
+            // Such as `SELECT … INTO`, which has no physical plan.
+            if matches!(planned.plan, LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_)) {
+                return Err(SqlError::invalid("a query cannot change anything")
+                    .with_hint("Write CREATE TABLE … AS SELECT …."));
+            }
             guard(planned.state.optimize(&planned.plan)?, self.inner.options.memory_bytes_max)?;
             let schema = Arc::new(planned.plan.schema().as_arrow().clone());
             let rows = Box::pin(RecordBatchStreamAdapter::new(schema, stream::empty()));

@@ -157,7 +157,7 @@ pub(crate) fn parse_expression(text: &str) -> Result<Expr, SqlError> {
     Ok(expression)
 }
 
-pub(crate) fn parser_dialect(dialect: Dialect) -> &'static dyn ParserDialect {
+fn parser_dialect(dialect: Dialect) -> &'static dyn ParserDialect {
     match dialect {
         Dialect::Native => &GenericDialect {},
         Dialect::Spark => &SparkSqlDialect {},

@@ -203,6 +203,8 @@ fn what_is_printed_can_be_read_back_and_hides_secrets() {
     let printed = loaded_first.toml();
     assert!(!printed.contains("abc"), "{printed}");
     assert!(printed.contains("tick_ms = \"20ms\""), "{printed}");
+    let with_user = loaded("[otlp]\nendpoint = \"http://me:pass@x:4318\"\n", &[], &[]).unwrap().toml();
+    assert!(with_user.contains("http://(hidden)@x:4318") && !with_user.contains("pass"), "{with_user}");
     let again = loaded(&printed, &[], &[]).unwrap();
     assert_eq!(again.settings.engine, loaded_first.settings.engine);
 }

@@ -103,12 +103,13 @@ impl Stream {
 
     /// Has the ticker pass it over if its last query has ended.
     pub(crate) fn rest_without_queries(&self) {
-        if !self.has_queries() {
+        let is_over = || self.running_count() == 0 && self.next_due() == Millis::MAX;
+        if !self.has_queries() || !is_over() {
             return;
         }
         // No query begins meanwhile.
         let _change = self.change.lock();
-        if self.running_count() == 0 && self.next_due() == Millis::MAX {
+        if is_over() {
             self.has_queries.store(false, Ordering::Release);
         }
     }

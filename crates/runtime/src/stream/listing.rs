@@ -8,7 +8,7 @@ use std::{cmp::Ordering, sync::Arc};
 use swiftwater_event::{Millis, StreamName};
 
 use super::Stream;
-use crate::{Principal, Runtime, StreamStatus};
+use crate::{Principal, Runtime, StreamStatus, shared::Shared};
 
 /// The order of a list of streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,7 +68,7 @@ impl Runtime {
             .all_streams()
             .into_iter()
             .filter(is_listed)
-            .map(|stream| (number(&stream, list.sort, now), stream))
+            .map(|stream| (number(shared, &stream, list.sort, now), stream))
             .collect();
         let order = |(one, a): &(f64, Arc<Stream>), (other, b): &(f64, Arc<Stream>)| -> Ordering {
             other.total_cmp(one).then_with(|| a.name.cmp(&b.name))
@@ -88,12 +88,12 @@ impl Runtime {
 }
 
 /// The number by which streams are sorted.
-fn number(stream: &Stream, sort: StreamSort, now: Millis) -> f64 {
+fn number(shared: &Shared, stream: &Stream, sort: StreamSort, now: Millis) -> f64 {
     match sort {
         StreamSort::Name => 0.0,
         StreamSort::Rate => stream.events_per_second(),
         StreamSort::Events => stream.event_count().unwrap_or(0) as f64,
-        StreamSort::Queries => stream.status(now).queries as f64,
+        StreamSort::Queries => shared.status_of_stream(stream, now).queries as f64,
         StreamSort::Lag => stream.status(now).lag_ms as f64,
     }
 }

@@ -3,9 +3,6 @@
 //! The language says which kind of thing may stand there ([`swiftwater_lang::complete`]); the names of that kind come from
 //! what the server has: its streams and views, declared columns, and the newest events with their paths and values.
 
-#[cfg(feature = "history")]
-mod sql;
-
 use std::sync::Arc;
 
 use axum::{
@@ -21,14 +18,14 @@ use swiftwater_lang::{
 };
 use swiftwater_runtime::{EventPaths, Principal, ScalarValue};
 #[cfg(feature = "history")]
-use swiftwater_sql::TableKind;
+use swiftwater_sql::{SqlFunction, SqlFunctionKind, TableKind};
 
 use crate::{
     body::heavy,
     engine::WITHOUT_HISTORY,
     parameters::{Parameters, cut},
     problem::Problem,
-    queries::{body_of, check_length, heaviness},
+    queries::{body_of, check_length},
     query_request::dialect_of,
     server::Shared,
     status::json_response,
@@ -40,8 +37,6 @@ const SQL: &str = "sql";
 const OPTIONS_MAX: usize = 200;
 /// Paths of recent events that are looked at.
 const PATHS_MAX: usize = 1000;
-/// One reading of the text is made for each word of the language.
-const READINGS: usize = 64;
 
 const FORM: &str =
     "Write {\"text\": \"SELECT …\", \"cursor\": 7, \"dialect\": \"native\"}; `cursor` counts characters.";
@@ -72,13 +67,9 @@ pub(crate) async fn options(
         let detail = format!("`cursor` is {}, and the text has {characters} characters", requested.cursor);
         return Err(Problem::bad_request(detail).hint(FORM));
     };
-    #[cfg(feature = "history")]
-    if requested.dialect.as_deref() == Some(SQL) {
-        let answer = sql::answer(&shared, &requested.text, cursor).await?;
-        return Ok(json_response(StatusCode::OK, &answer));
-    }
-    let dialect = requested.dialect.as_deref().map(dialect_named).transpose()?.unwrap_or_default();
-    let answer = heavy(heaviness(&requested.text).saturating_mul(READINGS), || {
+    let dialect = requested.dialect.as_deref().map(dialect_of).transpose()?.unwrap_or_default();
+    // The parser reads the text some hundred times, and recent events are described.
+    let answer = heavy(usize::MAX, || {
         let found = complete(&requested.text, cursor, dialect);
         let from = requested.text[..found.from].chars().count();
         let mut options = Options::new(&found.typed);
@@ -93,7 +84,9 @@ pub(crate) async fn functions_list(State(shared): State<Arc<Shared>>, uri: Uri) 
     let parameters = Parameters::parse(uri.query(), &["dialect"])?;
     #[cfg(feature = "history")]
     if parameters.get("dialect") == Some(SQL) {
-        return Ok(json_response(StatusCode::OK, &json!({"functions": sql::functions(&shared)?})));
+        let functions = shared.sql.access()?.sql.described_functions();
+        let functions: Vec<Value> = functions.iter().map(sql_function_json).collect();
+        return Ok(json_response(StatusCode::OK, &json!({"functions": functions})));
     }
     let _ = shared;
     let dialect = parameters.get("dialect").map(dialect_named).transpose()?.unwrap_or_default();
@@ -120,6 +113,16 @@ fn function_json(function: &Function) -> Value {
         json["returns"] = returns.into();
     }
     json
+}
+
+#[cfg(feature = "history")]
+fn sql_function_json(function: &SqlFunction) -> Value {
+    let kind = match function.kind {
+        SqlFunctionKind::Scalar => "scalar",
+        SqlFunctionKind::Aggregate => "aggregate",
+        SqlFunctionKind::Window => "window",
+    };
+    json!({"name": function.name, "kind": kind, "signatures": [function.signature], "doc": function.doc})
 }
 
 /// The byte at which a character begins, or the end.
@@ -215,9 +218,8 @@ impl<'a> Options<'a> {
     }
 
     fn add_streams(&mut self, shared: &Shared) {
-        for stream in shared.engine.streams(&Principal::anonymous()) {
-            let name = stream.name.as_str();
-            self.add("stream", name, name_text(name), Value::Null);
+        for (name, _) in shared.engine.event_counts() {
+            self.add("stream", name.as_str(), name_text(name.as_str()), Value::Null);
         }
     }
 
@@ -325,13 +327,16 @@ impl Fields {
 /// The columns of the views that a query joins.
 #[cfg(feature = "history")]
 fn joined_columns(shared: &Shared, found: &Completion) -> Vec<(String, String, String)> {
-    let joined = found.sources.iter().filter(|source| source.is_joined);
-    let views = || shared.engine.views(&Principal::anonymous());
+    let mut joined = found.sources.iter().filter(|source| source.is_joined).peekable();
+    if joined.peek().is_none() {
+        return Vec::new();
+    }
+    let views = shared.engine.views(&Principal::anonymous());
     let columns = joined.filter_map(|source| {
         let name = source.name.as_deref()?;
-        let view = views().into_iter().find(|view| view.name.eq_ignore_ascii_case(name))?;
-        let alias = source.alias.clone().unwrap_or_else(|| name.to_owned());
-        Some(view.columns.into_iter().map(move |(column, ty)| (alias.clone(), column, ty)))
+        let view = views.iter().find(|view| view.name.eq_ignore_ascii_case(name))?;
+        let alias = source.alias.as_deref().unwrap_or(name);
+        Some(view.columns.iter().map(move |(column, ty)| (alias.to_owned(), column.clone(), ty.clone())))
     });
     columns.flatten().collect()
 }

@@ -1,6 +1,9 @@
 //! The changes of a view over a connection: those of one batch of events together.
 
+use std::time::Duration;
+
 use swiftwater_engine::{Principal, ViewChangesSome};
+use tokio::time::{Instant, interval_at};
 
 use super::{Gone, Task, frame::ChangesFrame};
 use crate::server::Phase;
@@ -16,17 +19,28 @@ pub(super) async fn run(task: Task, ask: ChangesFrame) {
     if task.send("started", None, &started.to_string()).await.is_err() {
         return;
     }
+    let period = Duration::from_millis(task.shared.config.keep_alive_ms.max(1));
+    let mut told = interval_at(Instant::now() + period, period);
+    // Further than what the client was told, as batches came that changed no row.
+    let mut untold = None;
     loop {
         let some = tokio::select! {
             biased;
             () = task.control.end.notified() => return task.ended("client").await,
             () = task.shared.reached(Phase::Draining) => return task.ended("shutdown").await,
             some = async { task.control.credit.available().await; feed.next().await } => some,
+            _ = told.tick(), if untold.is_some() => {
+                let position = untold.take();
+                Ok(Some(ViewChangesSome { changes: Vec::new(), position, ends_walk: true }))
+            }
         };
         match some {
-            // Batches that change no row: where to go on is told with the next change.
-            Ok(Some(some)) if some.changes.is_empty() && !some.ends_walk => {}
+            // Many batches may change no row: where to go on is told now and then.
+            Ok(Some(some)) if some.changes.is_empty() && !some.ends_walk => {
+                untold = some.position.or(untold);
+            }
             Ok(Some(some)) => {
+                untold = None;
                 if let Err(Gone) = task.send("change", None, &written(&some)).await {
                     return;
                 }

@@ -202,7 +202,7 @@ impl Members {
             Some(other) => match ObjectsOf::named(other) {
                 Some(_) if sort.is_some() => {
                     return Err(Problem::bad_request(format!("the status of {other} has no other order"))
-                        .hint("Leave out `sort`: they are in the order of their names."));
+                        .hint("Leave out `sort`."));
                 }
                 Some(kind) => StatusOf::Objects(kind),
                 None => {

@@ -70,7 +70,7 @@ impl ObjectsOf {
     }
 }
 
-/// Up to `limit` objects of a kind, in the order of their names.
+/// Up to `limit` objects of a kind.
 pub(super) async fn objects(shared: &Shared, kind: ObjectsOf, limit: usize) -> Result<Vec<Value>, Problem> {
     let mut objects = match kind {
         ObjectsOf::Shards => shards(&shared.engine.metrics_of(&[])),
@@ -106,6 +106,7 @@ fn memory(shared: &Shared) -> Vec<Value> {
     let (pending, pending_max) = metrics.pending_bytes;
     let (recent, recent_max) = metrics.recent_bytes;
     let (state, state_max) = metrics.state_bytes;
+    #[cfg_attr(not(feature = "history"), allow(unused_mut, reason = "with history there are more"))]
     let mut owners = vec![
         owner("events that wait", Some("engine.pending_bytes_max"), (pending, Some(pending_max))),
         owner("results that wait", None, (metrics.subscriber_bytes, None)),

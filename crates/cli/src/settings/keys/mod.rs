@@ -21,6 +21,12 @@ pub(crate) struct Key {
     pub(crate) set: fn(&mut Settings, Value),
 }
 
+/// True if the name of an option of an object store says that its value is secret.
+fn is_secret(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    ["key", "secret", "token", "password", "credential", "sas"].iter().any(|word| lower.contains(word))
+}
+
 /// The kind of a setting's values.
 pub(crate) enum Kind {
     /// Bytes, least and most.
@@ -137,6 +143,22 @@ impl Key {
                     items.iter().map(|item| format!("{}: (hidden)", name(item))).collect(),
                 ))
             }
+            // Options of object stores have keys and tokens among them.
+            Value::List(items) if self.name == "store.options" => {
+                let hide = |item: &String| match item.split_once('=') {
+                    Some((name, _)) if is_secret(name) => format!("{name}=(hidden)"),
+                    _ => item.clone(),
+                };
+                self.toml(&Value::List(items.iter().map(hide).collect()))
+            }
+            // `http://user:password@host`
+            Value::Text(text) => match text.split_once("://").and_then(|(scheme, rest)| {
+                let (user, host) = rest.rsplit_once('@')?;
+                (!user.contains('/')).then(|| format!("{scheme}://(hidden)@{host}"))
+            }) {
+                Some(hidden) => self.toml(&Value::Text(hidden)),
+                None => self.toml(value),
+            },
             _ => self.toml(value),
         }
     }
