@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { formatDuration, formatNumber, formatTime, parseTime } from './format.ts';
 import { type Json, formatJson } from './json.ts';
 import { JsonTree } from './json_tree.tsx';
-import { getJson, problemOfError, useWatch } from './objects.ts';
+import { Failure, getJson, problemOfError, useWatch } from './objects.ts';
 import { endOfToken, offsetAfter } from './places.ts';
 import { type Problem, isObject } from './protocol.ts';
 import { object } from './route.ts';
@@ -32,7 +32,7 @@ import {
 } from './search_state.ts';
 import { Fault, ReadState, Section, shown } from './sections.tsx';
 import { zone } from './settings.ts';
-import { visible } from './text.ts';
+import { isDots, visible } from './text.ts';
 import { Dialog, Icon, announce, copyText } from './ui.tsx';
 
 const STREAMS_MS = 10_000;
@@ -532,6 +532,7 @@ function ActivityPart({ state, asked, run, change, open }: PartProps): JSX.Eleme
   const cursor = pages[pages.length - 1] ?? null;
   const page = useMemo(() => (asked === null || asked.activity === null ? null : { asked, cursor }), [asked, cursor]);
   const found = useOnce(page, async (signal) => {
+    if (isDots(asked?.activity ?? '')) throw new Failure({ title: 'An id cannot be . or .. alone: a browser takes it out of the path.', status: 0 });
     const data = await getJson(activityCall(asked ?? state, cursor), signal);
     const events = isObject(data) && Array.isArray(data.events) ? data.events.flatMap((one) => readEvent(one) ?? []) : [];
     return { ...readAnswer(data), events };

@@ -28,6 +28,7 @@ const PAGE_ROWS = 100;
 const MORE_ROWS_MAX = 500;
 const STORED_ROWS = 50;
 const LAG_MS_MAX = 1000;
+const QUERIES_MAX = 1000;
 
 export function Streams(): JSX.Element {
   const name = object.value;
@@ -173,7 +174,7 @@ function Stream({ name }: { name: string }): JSX.Element {
             {(facts?.stored === true || /store = true/.test(text)) && sql && <Stored name={name} />}
           </div>
           <div class="column">
-            <Queries name={name} open={setAction} />
+            <Queries name={name} running={facts?.queries ?? null} open={setAction} />
             {sql && <Declaration name={name} text={text} read={created} />}
             {sql && <Partitions name={name} open={setAction} />}
             {sql && /quarantine/i.test(text) && <Quarantine name={name} />}
@@ -243,11 +244,12 @@ function Curve({ facts }: { facts: StreamFacts }): JSX.Element {
   );
 }
 
-function Queries({ name, open }: { name: string; open(action: Action): void }): JSX.Element {
-  const read = useWatch(`v1/queries?prefix=${encodeURIComponent(name)}&sort=cpu&limit=50`, LIST_MS);
+/** `running`: how many queries the stream has by its figures; null: not known. */
+function Queries({ name, running, open }: { name: string; running: number | null; open(action: Action): void }): JSX.Element {
+  const read = useWatch(`v1/queries?prefix=${encodeURIComponent(name)}&sort=cpu&limit=${QUERIES_MAX}`, LIST_MS);
   const all = isObject(read.data) && Array.isArray(read.data.queries) ? rowsOf(read.data.queries) : [];
-  // The prefix of another stream's name may be this name.
-  const rows = all.filter((row) => row.stream === name);
+  // Names of other streams and ids of queries may begin with this name; the list has ended queries, too.
+  const rows = all.filter((row) => row.stream === name && typeof row.finished !== 'string');
   const cost = (row: Row, part: string): number => (isObject(row.cost) ? numberOf(row.cost[part]) : 0);
   const columns: Array<Column<Row>> = [
     { title: 'Query', wide: true, cell: (row) => <code title={shown(textOf(row.text), 1000)}>{shown(textOf(row.text).replace(/\s+/g, ' '), 120)}</code> },
@@ -285,7 +287,8 @@ function Queries({ name, open }: { name: string; open(action: Action): void }): 
   return (
     <Panel title="Queries" note="the most expensive first">
       <Condition of={read} />
-      {read.data !== null && rows.length === 0 && <p class="dim">No query runs over this stream. Ask runs one.</p>}
+      {read.data !== null && rows.length === 0 && running === 0 && <p class="dim">No query runs over this stream. Ask runs one.</p>}
+      {read.data !== null && rows.length === 0 && running !== null && running > 0 && <p class="dim">The queries of this stream are not in the server's list: {formatNumber(running)} run.</p>}
       {rows.length > 0 && <ObjectTable caption="Queries over this stream" columns={columns} rows={rows} keyOf={(row) => textOf(row.id)} />}
     </Panel>
   );
@@ -354,24 +357,29 @@ function Stored({ name }: { name: string }): JSX.Element {
   }, [read.data]);
   const first = rows[0];
   const last = rows[rows.length - 1];
+  /** The same place again is read again. */
+  const open = (to: Place) => {
+    if (place !== null && storedPage(name, place, STORED_ROWS) === storedPage(name, to, STORED_ROWS)) read.again();
+    else setPlace(to);
+  };
   const toTime = () => {
     const ms = parseTime(time.trim()) ?? parseTime(`${time.trim()}Z`);
     setWrong(ms === null ? 'Write a time such as 2026-11-30T12:00:00Z.' : null);
-    if (ms !== null) setPlace({ time: new Date(ms).toISOString() });
+    if (ms !== null) open({ time: new Date(ms).toISOString() });
   };
   const toOffset = () => {
     const at = Number(offset.trim());
     const valid = offset.trim() !== '' && Number.isSafeInteger(at) && at >= 0;
     setWrong(valid ? null : 'Write an offset: a whole number from 0.');
-    if (valid) setPlace({ from: at });
+    if (valid) open({ from: at });
   };
   return (
     <Panel title="Stored events">
       <div class="bar filters">
-        <button type="button" onClick={() => setPlace({ newest: true })}>
+        <button type="button" onClick={() => open({ newest: true })}>
           Newest
         </button>
-        <button type="button" onClick={() => setPlace({ from: 0 })}>
+        <button type="button" onClick={() => open({ from: 0 })}>
           Oldest
         </button>
         <form
@@ -405,15 +413,25 @@ function Stored({ name }: { name: string }): JSX.Element {
       {rows.length > 0 && <ObjectTable caption="Stored events" columns={valueColumns(columnsOf(rows))} rows={rows} keyOf={(row, i) => `${valueText(row._offset)} ${i}`} />}
       {rows.length > 0 && (
         <div class="bar pager">
-          <button type="button" disabled={numberOf(first?._offset) === 0} onClick={() => setPlace({ before: numberOf(first?._offset) })}>
+          <button type="button" disabled={numberOf(first?._offset) === 0} onClick={() => open({ before: numberOf(first?._offset) })}>
             Earlier events
           </button>
-          <button type="button" onClick={() => setPlace({ from: numberOf(last?._offset) + 1 })}>
+          <button type="button" onClick={() => open({ from: numberOf(last?._offset) + 1 })}>
             Later events
           </button>
           <span class="dim">
             Offsets {formatNumber(numberOf(first?._offset))} to {formatNumber(numberOf(last?._offset))}
           </span>
+        </div>
+      )}
+      {place !== null && read.data !== null && rows.length === 0 && !('newest' in place) && (
+        <div class="bar pager">
+          <button type="button" disabled={'before' in place} onClick={() => open('from' in place ? { before: place.from } : { newest: true })}>
+            Earlier events
+          </button>
+          <button type="button" onClick={() => open('before' in place ? { from: place.before } : place)}>
+            Later events
+          </button>
         </div>
       )}
     </Panel>

@@ -203,7 +203,7 @@ function Columns({ view }: { view: Row }): JSX.Element {
   );
 }
 
-/** The rows in the order of their keys: all, those of a prefix, or the row of one key. */
+/** The rows in the order of their keys: all, those whose keys have some first values, or the row of one key. */
 function Rows({ name }: { name: string }): JSX.Element {
   const [prefix, setPrefix] = useState('');
   const [key, setKey] = useState('');
@@ -224,9 +224,9 @@ function Rows({ name }: { name: string }): JSX.Element {
     <Panel title="Rows" note={isObject(data) && typeof data.age_ms === 'number' ? `${formatDuration(data.age_ms)} old, position ${formatNumber(numberOf(data.position))}` : ''}>
       <div class="bar filters">
         <Field
-          label="Key begins with"
+          label="First values of the key, one or as JSON"
           value={prefix}
-          placeholder="JFK"
+          placeholder='JFK or ["JFK"]'
           onInput={(value) => {
             setPages([]);
             setWanted(null);
@@ -251,7 +251,7 @@ function Rows({ name }: { name: string }): JSX.Element {
         </form>
       </div>
       {absent ? <p class="dim">The view has no row of this key.</p> : <Condition of={read} />}
-      {wanted === null && data !== null && rows.length === 0 && <p class="dim">{prefix === '' && pages.length === 0 ? 'The view has no row yet. Its first event makes one.' : 'No key begins so.'}</p>}
+      {wanted === null && data !== null && rows.length === 0 && <p class="dim">{prefix === '' && pages.length === 0 ? 'The view has no row yet. Its first event makes one.' : 'No key has these first values.'}</p>}
       {rows.length > 0 && !absent && <ObjectTable caption="Rows of the view" columns={valueColumns(columnsOf(rows))} rows={rows} keyOf={(_, i) => i} />}
       {wanted === null && (pages.length > 0 || next !== null) && (
         <div class="bar pager">

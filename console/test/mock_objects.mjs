@@ -110,7 +110,7 @@ export function objectCalls(mock, { request, response, url, path, body, send, he
   if (stream !== null) {
     const name = decodeURIComponent(stream[1]);
     const index = names.indexOf(name);
-    return index < 0 || objects.dropped.has(`STREAM ${name}`) ? problem(404, 'The stream does not exist') : json(streamOf(name, index));
+    return index < 0 || objects.dropped.has(`STREAM ${name}`) ? problem(404, 'The stream does not exist') : json({ ...streamOf(name, index), ...(objects.ended.includes('Q1') ? { queries: 0 } : {}) });
   }
   if (request.method === 'POST' && /^v1\/streams\/[^/]+\/events$/.test(path)) {
     objects.sent.push(body);
