@@ -122,9 +122,10 @@ export const DEPENDENTS: ReadonlyArray<{ statement: string; kind: string; name: 
 /** The objects in `rows` that name `object`, as `view v`. */
 export function dependentsIn(of: (typeof DEPENDENTS)[number], rows: readonly Json[], object: string): string[] {
   const found: string[] = [];
+  const targets = [sqlName(object), `STREAM ${object}`, `STREAM ${sqlName(object)}`];
   for (const row of rows) {
     if (!isObject(row)) continue;
-    const named = of.on.some((column) => row[column] === object || (column === 'target' && row[column] === `STREAM ${object}`));
+    const named = of.on.some((column) => row[column] === object || (column === 'target' && typeof row[column] === 'string' && targets.includes(row[column])));
     const name = row[of.name];
     if (named && typeof name === 'string' && !(of.kind === 'view' && name === object)) found.push(`${of.kind} ${name}`);
   }

@@ -419,7 +419,7 @@ export function DependentsWarning({ found, what }: { found: readonly string[]; w
       <p>{what}</p>
       {found.length > 0 && (
         <>
-          <p>These depend on it and must be dropped first:</p>
+          <p>At least these depend on it, and must be dropped first:</p>
           <ul class="dependents">
             {found.slice(0, 20).map((one) => (
               <li key={one}>{shown(one, 120)}</li>

@@ -247,6 +247,7 @@ function WordsPart(props: PartProps & { following: boolean; stopped: boolean; st
               ))}
               {found.data !== null && !found.data.complete && <p class="notice">The search took too long: these are the hits of the newest events only. Choose a shorter time.</p>}
               {found.data !== null && found.data.hits.length === 0 && <p class="dim">No event matches. A longer time, fewer words or OR between them finds more.</p>}
+              {counted.problem !== null && <p class="dim">The values could not be counted: {shown(counted.problem.detail ?? counted.problem.title, 200)}</p>}
               <Hits hits={found.data?.hits ?? []} open={open} label="Hits" />
             </Section>
           </div>
@@ -267,7 +268,7 @@ const isWordsProblem = (problem: Problem): boolean => faultsOf(problem).some(({ 
 
 function WordsForm(props: { state: SearchState; problem: Problem | null; following: boolean; busy: boolean; run(next: SearchState, follow?: boolean): void; change(next: SearchState): void; stop(): void }): JSX.Element {
   const { state, change, run } = props;
-  const streams = useWatch('v1/streams', STREAMS_MS);
+  const streams = useWatch('v1/streams?limit=1000', STREAMS_MS);
   const names = useMemo(() => storedStreams(streams.data), [streams.data]);
   const input = useRef<HTMLInputElement>(null);
   const faults = props.problem !== null && isWordsProblem(props.problem) ? faultsOf(props.problem) : [];

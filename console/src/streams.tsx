@@ -11,6 +11,7 @@ import { type Json, formatJson } from './json.ts';
 import { Failure, type Row, type Watched, getJson, problemOfError, readOnly, rowsOf, send, useWatch } from './objects.ts';
 import { features } from './page_table.ts';
 import { type Action, ActionDialog, Choice, Code, type Column, Condition, DependentsWarning, Empty, type Fact, Facts, Field, ObjectLink, ObjectTable, PageHeading, Panel, ProblemBox, StatementForm, dependentsOf, numberOf, shown, textOf, timeText, valueColumns, valueText } from './parts.tsx';
+import { offsetAfter, offsetOf } from './places.ts';
 import { type Problem, isObject } from './protocol.ts';
 import { go, object } from './route.ts';
 import { isDark } from './settings.ts';
@@ -548,11 +549,9 @@ function SendEvent({ name }: { name: string }): JSX.Element {
       .finally(() => setBusy(false));
   };
   const goTo = (line: number, column: number) => {
-    const lines = text.split('\n');
-    const before = lines.slice(0, Math.max(0, line - 1)).reduce((sum, one) => sum + one.length + 1, 0);
-    const at = Math.min(text.length, before + Math.max(0, column - 1));
+    const at = offsetOf(text, line, column);
     area.current?.focus();
-    area.current?.setSelectionRange(at, Math.min(text.length, at + 1));
+    area.current?.setSelectionRange(at, offsetAfter(text, 1, at));
   };
   return (
     <form

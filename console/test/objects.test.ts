@@ -48,6 +48,7 @@ test('objects that depend on a stream are found by its name alone', () => {
   assert.ok(views !== undefined && sinks !== undefined);
   assert.deepEqual(dependentsIn(views, [{ view: 'v', stream: 's', of_view: null }, { view: 's', stream: 's' }, { view: 'w', stream: 'other', of_view: 's' }, 5], 's'), ['view v', 'view w']);
   assert.deepEqual(dependentsIn(sinks, [{ sink: 'a', view: null, stream: null, target: 'STREAM s' }, { sink: 'b', target: 'TABLE s2' }], 's'), ['sink a']);
+  assert.deepEqual(dependentsIn(sinks, [{ sink: 'a', target: 'STREAM "my s"' }, { sink: 'b', target: '"my s"' }, { sink: 'c', target: 'STREAM my' }], 'my s'), ['sink a', 'sink b']);
 });
 
 test('a change marks exactly the cells that differ from the last row of its key', () => {
