@@ -145,7 +145,7 @@ function JobList({ open }: { open: Open }): JSX.Element {
   const read = useWatch('SHOW JOBS', LIST_MS);
   const [history, setHistory] = useState<string | null>(null);
   const rows = rowsOf(read.data ?? []);
-  const change = (title: string, statement: string, button: string) => open({ title, statement, button, done: read.again });
+  const change = (title: string, statement: string, button: string, running?: string) => open({ title, statement, button, done: read.again, ...(running === undefined ? {} : { running }) });
   const columns: Array<Column<Row>> = [
     { title: 'Job', cell: (row) => shown(textOf(row.job)) },
     {
@@ -160,7 +160,7 @@ function JobList({ open }: { open: Open }): JSX.Element {
             </button>
             {!readOnly && (
               <>
-                <button type="button" aria-label={`Run now: ${shown(name)}`} onClick={() => change(`Run the job ${shown(name, 60)}`, `RUN JOB ${quoted}`, 'Run the job now')}>
+                <button type="button" aria-label={`Run now: ${shown(name)}`} onClick={() => change(`Run the job ${shown(name, 60)}`, `RUN JOB ${quoted}`, 'Run the job now', 'The run goes on while this page is open.')}>
                   Run now
                 </button>
                 {row.enabled === false ? (

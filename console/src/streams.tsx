@@ -149,6 +149,9 @@ function Stream({ name }: { name: string }): JSX.Element {
   const created = useWatch(sql ? `SHOW CREATE STREAM ${quoteName(name)}` : null, SLOW_MS);
   const text = textOf(rowsOf(created.data ?? [])[0]?.statement);
   const isDeclared = text !== '';
+  const partitions = useWatch(sql ? 'SHOW PARTITIONS' : null, SLOW_MS);
+  const ofStream = rowsOf(partitions.data ?? []).filter((row) => row.stream === name);
+  const isOfCluster = ofStream.some(ofCluster);
   const noStream = read.problem?.status === 404 && !isDeclared;
   return (
     <>
@@ -177,16 +180,16 @@ function Stream({ name }: { name: string }): JSX.Element {
           <div class="column">
             <Queries name={name} running={facts?.queries ?? null} open={setAction} />
             {sql && <Declaration name={name} text={text} read={created} />}
-            {sql && <Partitions name={name} open={setAction} />}
+            {sql && <Partitions name={name} read={partitions} rows={ofStream} open={setAction} />}
             {sql && /quarantine/i.test(text) && <Quarantine name={name} />}
             {!readOnly && (
               <Panel title="Send a test event">
                 <SendEvent name={name} />
               </Panel>
             )}
-            {!readOnly && isDeclared && (
+            {!readOnly && isDeclared && !isOfCluster && (
               <Panel title="Alter the stream">
-                <AlterForm name={name} done={() => created.again()} />
+                <AlterForm name={name} first={DECLARES_COLUMNS.test(text) ? 'add' : 'set'} done={() => created.again()} />
               </Panel>
             )}
           </div>
@@ -310,7 +313,7 @@ function Declaration({ name, text, read }: { name: string; text: string; read: W
       {text === '' && read.problem !== null && (
         <p class="dim">{read.problem.status === 404 ? 'The stream is not declared: nobody created it.' : shown(read.problem.detail ?? read.problem.title, 200)}</p>
       )}
-      {text !== '' && <Condition of={described} />}
+      {text !== '' && (described.problem?.status === 404 ? <p class="dim">No column is declared.</p> : <Condition of={described} />)}
       {text !== '' && described.data !== null && rows.length === 0 && <p class="dim">No column is declared, and none is found in events yet.</p>}
       {rows.length > 0 && <ObjectTable caption="Columns" columns={columns} rows={rows} keyOf={(_, i) => i} />}
       {text !== '' && <Code text={text} label="Declaration" />}
@@ -464,14 +467,15 @@ function Quarantine({ name }: { name: string }): JSX.Element {
   );
 }
 
-function Partitions({ name, open }: { name: string; open(action: Action): void }): JSX.Element | null {
-  const read = useWatch('SHOW PARTITIONS', SLOW_MS);
-  const rows = rowsOf(read.data ?? []).filter((row) => row.stream === name);
+/** Whether a row of `SHOW PARTITIONS` is of a stream of the cluster, which has no pause and is not altered: only those count rejected messages. */
+const ofCluster = (row: Row): boolean => typeof row.rejected === 'number' || typeof row.rejected === 'bigint';
+
+function Partitions({ name, read, rows, open }: { name: string; read: Watched; rows: readonly Row[]; open(action: Action): void }): JSX.Element | null {
   if (rows.length === 0) return null;
   const number = (title: string, column: string): Column<Row> => ({ title, number: true, cell: (row) => valueText(row[column]) });
   const columns: Array<Column<Row>> = [
     { title: 'Partition', cell: (row) => valueText(row.partition) },
-    { title: 'State', cell: (row) => shown(textOf(row.state)), marked: (row) => row.state === 'failing' || row.state === 'stopped' },
+    { title: 'State', cell: (row) => shown(textOf(row.state)), marked: (row) => row.state === 'failing' || row.state === 'stopped' || row.state === 'unassigned' },
     number('Position', 'position'),
     number('End', 'end'),
     { ...number('Lag', 'lag'), marked: (row) => numberOf(row.lag) > 0 },
@@ -493,7 +497,8 @@ function Partitions({ name, open }: { name: string; open(action: Action): void }
       title="Partitions"
       note={`of the topic ${shown(textOf(rows[0]?.topic), 60)}`}
       actions={
-        !readOnly && (
+        !readOnly &&
+        !rows.some(ofCluster) && (
           <button type="button" onClick={ask}>
             {isPaused ? 'Resume reading…' : 'Pause reading…'}
           </button>
@@ -681,8 +686,11 @@ function CreateForm({ done }: { done(name: string): void }): JSX.Element {
 
 const OPTIONS = ['retention', 'ack', 'on_bad_event', 'columns_max', 'event_bytes_max', 'store'].map((name) => [name, name] as const);
 
-function AlterForm({ name, done }: { name: string; done(): void }): JSX.Element {
-  const [kind, setKind] = useState<Alteration['is']>('add');
+/** A statement of SHOW CREATE STREAM with a list of columns behind the name. */
+const DECLARES_COLUMNS = /^\s*CREATE\s+STREAM\s+(?:"(?:[^"]|"")*"|[^\s("]+)\s*\(/i;
+
+function AlterForm({ name, first, done }: { name: string; first: Alteration['is']; done(): void }): JSX.Element {
+  const [kind, setKind] = useState(first);
   const [column, setColumn] = useState(NEW_COLUMN);
   const [option, setOption] = useState('retention');
   const [value, setValue] = useState('');
