@@ -171,7 +171,7 @@ export function objectCalls(mock, { request, response, url, path, body, send, he
   }
   if (/^v1\/views\/[^/]+$/.test(path)) {
     const prefix = url.searchParams.get('prefix');
-    const rows = objects.rows.filter((row) => prefix === null || row.page.startsWith(prefix));
+    const rows = objects.rows.filter((row) => prefix === null || row.page === (prefix.startsWith('[') ? JSON.parse(prefix)[0] : prefix));
     const after = url.searchParams.get('after');
     return json(after === null ? { rows: rows.slice(0, 2), next: rows.length > 2 ? 'next' : null, position: 500, age_ms: 20 } : { rows: rows.slice(2), next: null, position: 500, age_ms: 20 });
   }
