@@ -3,6 +3,7 @@ import { quoteName } from './examples.ts';
 import { wellFormed } from './fragment.ts';
 import { type Json, formatJson, parseJson } from './json.ts';
 import { isObject } from './protocol.ts';
+import { isDots } from './text.ts';
 
 /** A name in double quotes: it means exactly this object, whatever its characters. */
 export const sqlName = (name: string): string => `"${name.replace(/"/g, '""')}"`;
@@ -85,7 +86,11 @@ const target = (into: string, stream: string): string => (/^https?:/i.test(into.
 export const createAlert = (name: string, view: string, condition: string, into: string): string =>
   `CREATE ALERT ${quoteName(name)} ON ${quoteName(view)} WHEN ${condition.trim()} INTO ${target(into, '')}`;
 
-export const createSink = (name: string, view: string, into: string): string => `CREATE SINK ${quoteName(name)} FROM ${quoteName(view)} INTO ${target(into, 'STREAM ')}`;
+/** Of a view with windows, or of `CHANGES OF view`. */
+export function createSink(name: string, view: string, into: string): string {
+  const of = /^changes\s+of\s+(\S.*)$/i.exec(view.trim())?.[1];
+  return `CREATE SINK ${quoteName(name)} FROM ${of === undefined ? quoteName(view) : `CHANGES OF ${quoteName(of)}`} INTO ${target(into, 'STREAM ')}`;
+}
 
 export const createJob = (name: string, schedule: string, statements: string): string =>
   `CREATE JOB ${quoteName(name)} SCHEDULE ${sqlText(schedule.trim())} AS\n${/;\s*\S/.test(statements) ? `$$ ${statements.trim()} $$` : statements.trim().replace(/;\s*$/, '')}`;
@@ -117,18 +122,24 @@ export const DEPENDENTS: ReadonlyArray<{ statement: string; kind: string; name: 
 /** The objects in `rows` that name `object`, as `view v`. */
 export function dependentsIn(of: (typeof DEPENDENTS)[number], rows: readonly Json[], object: string): string[] {
   const found: string[] = [];
+  const targets = [sqlName(object), `STREAM ${object}`, `STREAM ${sqlName(object)}`];
   for (const row of rows) {
     if (!isObject(row)) continue;
-    const named = of.on.some((column) => row[column] === object || (column === 'target' && row[column] === `STREAM ${object}`));
+    const named = of.on.some((column) => row[column] === object || (column === 'target' && typeof row[column] === 'string' && targets.includes(row[column])));
     const name = row[of.name];
     if (named && typeof name === 'string' && !(of.kind === 'view' && name === object)) found.push(`${of.kind} ${name}`);
   }
   return found;
 }
 
+const TIME = /^\d{4}-\d\d-\d\dt\d\d:\d\d:\d\d(\.\d+)?(z|[+-]\d\d:\d\d)$/i;
+
+/** The server reads a segment in double quotes as a text, without escapes; times and numbers that JSON lacks are bare. */
+const segmentOf = (value: Json): string => (typeof value !== 'string' ? formatJson(value) : TIME.test(value) || /^(NaN|-?Infinity)$/.test(value) ? value : `"${value}"`);
+
 /**
- * The segments of a path for a key as the reader writes it: values separated by `/`, or a JSON array of values. Texts of an array stay
- * in double quotes, so that the server reads them as texts.
+ * The segments of a path for a key as the reader writes it: values separated by `/`, or a JSON array of values. Texts of an array are
+ * in double quotes, so that the server reads them as texts, and so are `.` and `..`, which a browser takes out of a path.
  */
 export function keySegments(text: string): string[] {
   const trimmed = text.trim();
@@ -136,10 +147,10 @@ export function keySegments(text: string): string[] {
   if (trimmed.startsWith('[')) {
     try {
       const values = parseJson(trimmed);
-      if (Array.isArray(values)) return values.map((value) => encodeURIComponent(wellFormed(formatJson(value))));
+      if (Array.isArray(values)) return values.map((value) => encodeURIComponent(wellFormed(segmentOf(value))));
     } catch {
       // No JSON: the text is a key itself.
     }
   }
-  return trimmed.split('/').map((part) => encodeURIComponent(wellFormed(part.trim())));
+  return trimmed.split('/').map((part) => encodeURIComponent(wellFormed(isDots(part.trim()) ? segmentOf(part.trim()) : part.trim())));
 }

@@ -67,7 +67,7 @@ const KEYWORDS = new Set(
   `select from where group by having order windowing limit stream as and or not xor in is null true false between like rlike any all
    case when then else end cast if lateral view explode outer join left on distinct top freq cumfreq quantile count sum avg min max
    tumbling every session time record event first last interval asc desc max now grouping sets rollup cube sample explain filter
-   match_recognize linear region manual with current_date current_timestamp`.split(/\s+/),
+   match_recognize linear region manual with current_date current_timestamp sizeof`.split(/\s+/),
 );
 
 const PLAIN = /^[A-Za-z_][A-Za-z0-9_]*$/;

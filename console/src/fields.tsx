@@ -41,7 +41,7 @@ async function readDefaultStream(): Promise<void> {
 async function busiest(): Promise<string | null> {
   const known = streams.value?.streams ?? [];
   if (known.length > 0) return known.reduce((a, b) => (b.eventsPerSecond > a.eventsPerSecond ? b : a)).name;
-  const list = parseJson(await getText('v1/streams'));
+  const list = parseJson(await getText('v1/streams?sort=rate&limit=1'));
   const first = isObject(list) && Array.isArray(list.streams) ? list.streams[0] : undefined;
   return isObject(first) && typeof first.name === 'string' ? first.name : null;
 }

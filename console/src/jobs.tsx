@@ -9,7 +9,7 @@ import { formatJson } from './json.ts';
 import { type Row, problemOfError, readOnly, rowsOf, useWatch } from './objects.ts';
 import { type Action, ActionDialog, Code, type Column, Condition, Empty, Field, Fold, ObjectLink, ObjectTable, PageHeading, Panel, ProblemBox, StatementForm, TextArea, numberOf, shown, textOf, timeText, valueText } from './parts.tsx';
 import type { Problem } from './protocol.ts';
-import { cut, visibleLines } from './text.ts';
+import { cut, isDots, visibleLines } from './text.ts';
 import { Dialog } from './ui.tsx';
 
 const LIST_MS = 3000;
@@ -145,7 +145,7 @@ function JobList({ open }: { open: Open }): JSX.Element {
   const read = useWatch('SHOW JOBS', LIST_MS);
   const [history, setHistory] = useState<string | null>(null);
   const rows = rowsOf(read.data ?? []);
-  const change = (title: string, statement: string, button: string) => open({ title, statement, button, done: read.again });
+  const change = (title: string, statement: string, button: string, running?: string) => open({ title, statement, button, done: read.again, ...(running === undefined ? {} : { running }) });
   const columns: Array<Column<Row>> = [
     { title: 'Job', cell: (row) => shown(textOf(row.job)) },
     {
@@ -160,7 +160,7 @@ function JobList({ open }: { open: Open }): JSX.Element {
             </button>
             {!readOnly && (
               <>
-                <button type="button" aria-label={`Run now: ${shown(name)}`} onClick={() => change(`Run the job ${shown(name, 60)}`, `RUN JOB ${quoted}`, 'Run the job now')}>
+                <button type="button" aria-label={`Run now: ${shown(name)}`} onClick={() => change(`Run the job ${shown(name, 60)}`, `RUN JOB ${quoted}`, 'Run the job now', 'The run goes on while this page is open.')}>
                   Run now
                 </button>
                 {row.enabled === false ? (
@@ -259,12 +259,12 @@ function Sinks({ open }: { open: Open }): JSX.Element {
   return (
     <Panel title="Sinks">
       <Condition of={read} />
-      {read.data !== null && rows.length === 0 && <Empty text="There is no sink. A sink delivers the closed windows or the changes of a view, or events:" example={"CREATE SINK out FROM pages INTO WEBHOOK 'https://example.com/pages';"} />}
+      {read.data !== null && rows.length === 0 && <Empty text="There is no sink. A sink delivers the closed windows or the changes of a view, or events:" example={"CREATE SINK out FROM CHANGES OF pages INTO WEBHOOK 'https://example.com/pages';"} />}
       {rows.length > 0 && <ObjectTable caption="Sinks" columns={columns} rows={rows} keyOf={(row) => textOf(row.sink)} />}
       <Fold title="Create a sink">
         {(close) => (
           <CreateForm
-            fields={[['Name', ''], ['View', 'pages'], ['Into the stream or webhook', 'https://example.com/rows']]}
+            fields={[['Name', ''], ['View with windows, or CHANGES OF view', 'CHANGES OF pages'], ['Into the stream or webhook', 'https://example.com/rows']]}
             make={([name = '', view = '', into = '']) => createSink(name.trim(), view.trim(), into)}
             button="Create the sink"
             done={() => (close(), read.again())}
@@ -380,6 +380,10 @@ function TryDialog({ method, path, onClose }: { method: string; path: string; on
   const run = async () => {
     const began = performance.now();
     setProblem(null);
+    if (filled.split('/').some(isDots)) {
+      setProblem({ title: 'A value in the path cannot be . or .. alone: a browser takes it out of the path.', status: 0 });
+      return;
+    }
     try {
       const request: RequestInit = method === 'POST' ? { method, body: text, headers: { 'content-type': 'application/json' } } : {};
       const found = await fetch(new URL(`./${address}`, documentBase), request);

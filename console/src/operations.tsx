@@ -25,6 +25,7 @@ export function Operations(): JSX.Element {
     <main id="main" class="page operations-page">
       <h1>Operations</h1>
       <ReadState of={metrics} />
+      {series !== null && series.leftOut > 0 && <p class="notice">{formatNumber(series.leftOut)} values of the server found no room: the figures and curves lack them.</p>}
       {series !== null && <Totals series={series} version={version} />}
       <Queries />
       {features.value?.includes('sql') === true && <Statements />}

@@ -278,6 +278,8 @@ export interface Action {
   danger?: boolean;
   /** What the reader should know before. */
   warning?: ComponentChildren;
+  /** What the reader should know while it runs. */
+  running?: string;
   /** Runs it; by default as SQL. */
   run?: () => Promise<unknown>;
   done(): void;
@@ -287,12 +289,17 @@ export interface Action {
 export function ActionDialog({ action, onClose }: { action: Action; onClose(): void }): JSX.Element {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
+  const isOpen = useRef(true);
+  const close = () => {
+    isOpen.current = false;
+    onClose();
+  };
   const start = () => {
     setBusy(true);
     setProblem(null);
     (action.run ?? (() => change(action.statement)))().then(
       () => {
-        onClose();
+        if (isOpen.current) close();
         toast(`${action.title}: done.`);
         action.done();
       },
@@ -300,23 +307,30 @@ export function ActionDialog({ action, onClose }: { action: Action; onClose(): v
         setBusy(false);
         const found = problemOfError(error);
         setProblem(found);
-        announce(`Failed: ${found.detail ?? found.title}`);
+        const text = `Failed: ${found.detail ?? found.title}`;
+        if (isOpen.current) announce(text);
+        else toast(`${action.title}: ${shown(text, 300)}`);
       },
     );
   };
   return (
-    <Dialog title={action.title} wide onClose={onClose}>
+    <Dialog title={action.title} wide onClose={close}>
       {action.warning}
       <pre class="value-text" tabIndex={0} role="region" aria-label="Statement">
         {visibleLines(action.statement)}
       </pre>
       {problem !== null && <ProblemBox problem={problem} />}
+      {busy && action.running !== undefined && (
+        <p class="dim" role="status">
+          {action.running}
+        </p>
+      )}
       <div class="bar">
         <button type="button" class={action.danger === true ? 'danger' : 'primary'} disabled={busy} onClick={start}>
           {busy ? 'Running…' : action.button}
         </button>
-        <button type="button" onClick={onClose}>
-          Cancel
+        <button type="button" onClick={close}>
+          {busy ? 'Close' : 'Cancel'}
         </button>
       </div>
     </Dialog>
@@ -419,7 +433,7 @@ export function DependentsWarning({ found, what }: { found: readonly string[]; w
       <p>{what}</p>
       {found.length > 0 && (
         <>
-          <p>These depend on it and must be dropped first:</p>
+          <p>At least these depend on it, and must be dropped first:</p>
           <ul class="dependents">
             {found.slice(0, 20).map((one) => (
               <li key={one}>{shown(one, 120)}</li>

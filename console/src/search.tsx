@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { formatDuration, formatNumber, formatTime, parseTime } from './format.ts';
 import { type Json, formatJson } from './json.ts';
 import { JsonTree } from './json_tree.tsx';
-import { getJson, problemOfError, useWatch } from './objects.ts';
+import { Failure, getJson, problemOfError, useWatch } from './objects.ts';
 import { endOfToken, offsetAfter } from './places.ts';
 import { type Problem, isObject } from './protocol.ts';
 import { object } from './route.ts';
@@ -32,7 +32,7 @@ import {
 } from './search_state.ts';
 import { Fault, ReadState, Section, shown } from './sections.tsx';
 import { zone } from './settings.ts';
-import { visible } from './text.ts';
+import { isDots, visible } from './text.ts';
 import { Dialog, Icon, announce, copyText } from './ui.tsx';
 
 const STREAMS_MS = 10_000;
@@ -247,6 +247,7 @@ function WordsPart(props: PartProps & { following: boolean; stopped: boolean; st
               ))}
               {found.data !== null && !found.data.complete && <p class="notice">The search took too long: these are the hits of the newest events only. Choose a shorter time.</p>}
               {found.data !== null && found.data.hits.length === 0 && <p class="dim">No event matches. A longer time, fewer words or OR between them finds more.</p>}
+              {counted.problem !== null && <p class="dim">The values could not be counted: {shown(counted.problem.detail ?? counted.problem.title, 200)}</p>}
               <Hits hits={found.data?.hits ?? []} open={open} label="Hits" />
             </Section>
           </div>
@@ -267,7 +268,7 @@ const isWordsProblem = (problem: Problem): boolean => faultsOf(problem).some(({ 
 
 function WordsForm(props: { state: SearchState; problem: Problem | null; following: boolean; busy: boolean; run(next: SearchState, follow?: boolean): void; change(next: SearchState): void; stop(): void }): JSX.Element {
   const { state, change, run } = props;
-  const streams = useWatch('v1/streams', STREAMS_MS);
+  const streams = useWatch('v1/streams?limit=1000', STREAMS_MS);
   const names = useMemo(() => storedStreams(streams.data), [streams.data]);
   const input = useRef<HTMLInputElement>(null);
   const faults = props.problem !== null && isWordsProblem(props.problem) ? faultsOf(props.problem) : [];
@@ -532,6 +533,7 @@ function ActivityPart({ state, asked, run, change, open }: PartProps): JSX.Eleme
   const cursor = pages[pages.length - 1] ?? null;
   const page = useMemo(() => (asked === null || asked.activity === null ? null : { asked, cursor }), [asked, cursor]);
   const found = useOnce(page, async (signal) => {
+    if (isDots(asked?.activity ?? '')) throw new Failure({ title: 'An id cannot be . or .. alone: a browser takes it out of the path.', status: 0 });
     const data = await getJson(activityCall(asked ?? state, cursor), signal);
     const events = isObject(data) && Array.isArray(data.events) ? data.events.flatMap((one) => readEvent(one) ?? []) : [];
     return { ...readAnswer(data), events };

@@ -96,7 +96,7 @@ export function hitsCall(state: SearchState, cursor: string | null): string {
   const values = searched(state);
   values.set('limit', String(PAGE_HITS));
   values.set('highlight', 'true');
-  if (cursor === null) values.set('partial', 'true');
+  values.set('partial', 'true');
   if (cursor === null) values.set('histogram', '_time:auto');
   else values.set('cursor', cursor);
   return `v1/search?${values}`;

@@ -11,6 +11,7 @@ import { type Json, formatJson } from './json.ts';
 import { Failure, type Row, type Watched, getJson, problemOfError, readOnly, rowsOf, send, useWatch } from './objects.ts';
 import { features } from './page_table.ts';
 import { type Action, ActionDialog, Choice, Code, type Column, Condition, DependentsWarning, Empty, type Fact, Facts, Field, ObjectLink, ObjectTable, PageHeading, Panel, ProblemBox, StatementForm, dependentsOf, numberOf, shown, textOf, timeText, valueColumns, valueText } from './parts.tsx';
+import { offsetAfter, offsetOf } from './places.ts';
 import { type Problem, isObject } from './protocol.ts';
 import { go, object } from './route.ts';
 import { isDark } from './settings.ts';
@@ -28,6 +29,7 @@ const PAGE_ROWS = 100;
 const MORE_ROWS_MAX = 500;
 const STORED_ROWS = 50;
 const LAG_MS_MAX = 1000;
+const QUERIES_MAX = 1000;
 
 export function Streams(): JSX.Element {
   const name = object.value;
@@ -147,6 +149,9 @@ function Stream({ name }: { name: string }): JSX.Element {
   const created = useWatch(sql ? `SHOW CREATE STREAM ${quoteName(name)}` : null, SLOW_MS);
   const text = textOf(rowsOf(created.data ?? [])[0]?.statement);
   const isDeclared = text !== '';
+  const partitions = useWatch(sql ? 'SHOW PARTITIONS' : null, SLOW_MS);
+  const ofStream = rowsOf(partitions.data ?? []).filter((row) => row.stream === name);
+  const isOfCluster = ofStream.some(ofCluster);
   const noStream = read.problem?.status === 404 && !isDeclared;
   return (
     <>
@@ -173,18 +178,18 @@ function Stream({ name }: { name: string }): JSX.Element {
             {(facts?.stored === true || /store = true/.test(text)) && sql && <Stored name={name} />}
           </div>
           <div class="column">
-            <Queries name={name} open={setAction} />
+            <Queries name={name} running={facts?.queries ?? null} open={setAction} />
             {sql && <Declaration name={name} text={text} read={created} />}
-            {sql && <Partitions name={name} open={setAction} />}
+            {sql && <Partitions name={name} read={partitions} rows={ofStream} open={setAction} />}
             {sql && /quarantine/i.test(text) && <Quarantine name={name} />}
             {!readOnly && (
               <Panel title="Send a test event">
                 <SendEvent name={name} />
               </Panel>
             )}
-            {!readOnly && isDeclared && (
+            {!readOnly && isDeclared && !isOfCluster && (
               <Panel title="Alter the stream">
-                <AlterForm name={name} done={() => created.again()} />
+                <AlterForm name={name} first={DECLARES_COLUMNS.test(text) ? 'add' : 'set'} done={() => created.again()} />
               </Panel>
             )}
           </div>
@@ -243,11 +248,12 @@ function Curve({ facts }: { facts: StreamFacts }): JSX.Element {
   );
 }
 
-function Queries({ name, open }: { name: string; open(action: Action): void }): JSX.Element {
-  const read = useWatch(`v1/queries?prefix=${encodeURIComponent(name)}&sort=cpu&limit=50`, LIST_MS);
+/** `running`: how many queries the stream has by its figures; null: not known. */
+function Queries({ name, running, open }: { name: string; running: number | null; open(action: Action): void }): JSX.Element {
+  const read = useWatch(`v1/queries?prefix=${encodeURIComponent(name)}&sort=cpu&limit=${QUERIES_MAX}`, LIST_MS);
   const all = isObject(read.data) && Array.isArray(read.data.queries) ? rowsOf(read.data.queries) : [];
-  // The prefix of another stream's name may be this name.
-  const rows = all.filter((row) => row.stream === name);
+  // Names of other streams and ids of queries may begin with this name; the list has ended queries, too.
+  const rows = all.filter((row) => row.stream === name && typeof row.finished !== 'string');
   const cost = (row: Row, part: string): number => (isObject(row.cost) ? numberOf(row.cost[part]) : 0);
   const columns: Array<Column<Row>> = [
     { title: 'Query', wide: true, cell: (row) => <code title={shown(textOf(row.text), 1000)}>{shown(textOf(row.text).replace(/\s+/g, ' '), 120)}</code> },
@@ -285,7 +291,8 @@ function Queries({ name, open }: { name: string; open(action: Action): void }): 
   return (
     <Panel title="Queries" note="the most expensive first">
       <Condition of={read} />
-      {read.data !== null && rows.length === 0 && <p class="dim">No query runs over this stream. Ask runs one.</p>}
+      {read.data !== null && rows.length === 0 && running === 0 && <p class="dim">No query runs over this stream. Ask runs one.</p>}
+      {read.data !== null && rows.length === 0 && running !== null && running > 0 && <p class="dim">The queries of this stream are not in the server's list: {formatNumber(running)} run.</p>}
       {rows.length > 0 && <ObjectTable caption="Queries over this stream" columns={columns} rows={rows} keyOf={(row) => textOf(row.id)} />}
     </Panel>
   );
@@ -306,7 +313,7 @@ function Declaration({ name, text, read }: { name: string; text: string; read: W
       {text === '' && read.problem !== null && (
         <p class="dim">{read.problem.status === 404 ? 'The stream is not declared: nobody created it.' : shown(read.problem.detail ?? read.problem.title, 200)}</p>
       )}
-      {text !== '' && <Condition of={described} />}
+      {text !== '' && (described.problem?.status === 404 ? <p class="dim">No column is declared.</p> : <Condition of={described} />)}
       {text !== '' && described.data !== null && rows.length === 0 && <p class="dim">No column is declared, and none is found in events yet.</p>}
       {rows.length > 0 && <ObjectTable caption="Columns" columns={columns} rows={rows} keyOf={(_, i) => i} />}
       {text !== '' && <Code text={text} label="Declaration" />}
@@ -354,24 +361,29 @@ function Stored({ name }: { name: string }): JSX.Element {
   }, [read.data]);
   const first = rows[0];
   const last = rows[rows.length - 1];
+  /** The same place again is read again. */
+  const open = (to: Place) => {
+    if (place !== null && storedPage(name, place, STORED_ROWS) === storedPage(name, to, STORED_ROWS)) read.again();
+    else setPlace(to);
+  };
   const toTime = () => {
     const ms = parseTime(time.trim()) ?? parseTime(`${time.trim()}Z`);
     setWrong(ms === null ? 'Write a time such as 2026-11-30T12:00:00Z.' : null);
-    if (ms !== null) setPlace({ time: new Date(ms).toISOString() });
+    if (ms !== null) open({ time: new Date(ms).toISOString() });
   };
   const toOffset = () => {
     const at = Number(offset.trim());
     const valid = offset.trim() !== '' && Number.isSafeInteger(at) && at >= 0;
     setWrong(valid ? null : 'Write an offset: a whole number from 0.');
-    if (valid) setPlace({ from: at });
+    if (valid) open({ from: at });
   };
   return (
     <Panel title="Stored events">
       <div class="bar filters">
-        <button type="button" onClick={() => setPlace({ newest: true })}>
+        <button type="button" onClick={() => open({ newest: true })}>
           Newest
         </button>
-        <button type="button" onClick={() => setPlace({ from: 0 })}>
+        <button type="button" onClick={() => open({ from: 0 })}>
           Oldest
         </button>
         <form
@@ -405,15 +417,25 @@ function Stored({ name }: { name: string }): JSX.Element {
       {rows.length > 0 && <ObjectTable caption="Stored events" columns={valueColumns(columnsOf(rows))} rows={rows} keyOf={(row, i) => `${valueText(row._offset)} ${i}`} />}
       {rows.length > 0 && (
         <div class="bar pager">
-          <button type="button" disabled={numberOf(first?._offset) === 0} onClick={() => setPlace({ before: numberOf(first?._offset) })}>
+          <button type="button" disabled={numberOf(first?._offset) === 0} onClick={() => open({ before: numberOf(first?._offset) })}>
             Earlier events
           </button>
-          <button type="button" onClick={() => setPlace({ from: numberOf(last?._offset) + 1 })}>
+          <button type="button" onClick={() => open({ from: numberOf(last?._offset) + 1 })}>
             Later events
           </button>
           <span class="dim">
             Offsets {formatNumber(numberOf(first?._offset))} to {formatNumber(numberOf(last?._offset))}
           </span>
+        </div>
+      )}
+      {place !== null && read.data !== null && rows.length === 0 && !('newest' in place) && (
+        <div class="bar pager">
+          <button type="button" disabled={'before' in place} onClick={() => open('from' in place ? { before: place.from } : { newest: true })}>
+            Earlier events
+          </button>
+          <button type="button" onClick={() => open('before' in place ? { from: place.before } : place)}>
+            Later events
+          </button>
         </div>
       )}
     </Panel>
@@ -445,14 +467,15 @@ function Quarantine({ name }: { name: string }): JSX.Element {
   );
 }
 
-function Partitions({ name, open }: { name: string; open(action: Action): void }): JSX.Element | null {
-  const read = useWatch('SHOW PARTITIONS', SLOW_MS);
-  const rows = rowsOf(read.data ?? []).filter((row) => row.stream === name);
+/** Whether a row of `SHOW PARTITIONS` is of a stream of the cluster, which has no pause and is not altered: only those count rejected messages. */
+const ofCluster = (row: Row): boolean => typeof row.rejected === 'number' || typeof row.rejected === 'bigint';
+
+function Partitions({ name, read, rows, open }: { name: string; read: Watched; rows: readonly Row[]; open(action: Action): void }): JSX.Element | null {
   if (rows.length === 0) return null;
   const number = (title: string, column: string): Column<Row> => ({ title, number: true, cell: (row) => valueText(row[column]) });
   const columns: Array<Column<Row>> = [
     { title: 'Partition', cell: (row) => valueText(row.partition) },
-    { title: 'State', cell: (row) => shown(textOf(row.state)), marked: (row) => row.state === 'failing' || row.state === 'stopped' },
+    { title: 'State', cell: (row) => shown(textOf(row.state)), marked: (row) => row.state === 'failing' || row.state === 'stopped' || row.state === 'unassigned' },
     number('Position', 'position'),
     number('End', 'end'),
     { ...number('Lag', 'lag'), marked: (row) => numberOf(row.lag) > 0 },
@@ -474,7 +497,8 @@ function Partitions({ name, open }: { name: string; open(action: Action): void }
       title="Partitions"
       note={`of the topic ${shown(textOf(rows[0]?.topic), 60)}`}
       actions={
-        !readOnly && (
+        !readOnly &&
+        !rows.some(ofCluster) && (
           <button type="button" onClick={ask}>
             {isPaused ? 'Resume reading…' : 'Pause reading…'}
           </button>
@@ -530,11 +554,9 @@ function SendEvent({ name }: { name: string }): JSX.Element {
       .finally(() => setBusy(false));
   };
   const goTo = (line: number, column: number) => {
-    const lines = text.split('\n');
-    const before = lines.slice(0, Math.max(0, line - 1)).reduce((sum, one) => sum + one.length + 1, 0);
-    const at = Math.min(text.length, before + Math.max(0, column - 1));
+    const at = offsetOf(text, line, column);
     area.current?.focus();
-    area.current?.setSelectionRange(at, Math.min(text.length, at + 1));
+    area.current?.setSelectionRange(at, offsetAfter(text, 1, at));
   };
   return (
     <form
@@ -664,8 +686,11 @@ function CreateForm({ done }: { done(name: string): void }): JSX.Element {
 
 const OPTIONS = ['retention', 'ack', 'on_bad_event', 'columns_max', 'event_bytes_max', 'store'].map((name) => [name, name] as const);
 
-function AlterForm({ name, done }: { name: string; done(): void }): JSX.Element {
-  const [kind, setKind] = useState<Alteration['is']>('add');
+/** A statement of SHOW CREATE STREAM with a list of columns behind the name. */
+const DECLARES_COLUMNS = /^\s*CREATE\s+STREAM\s+(?:"(?:[^"]|"")*"|[^\s("]+)\s*\(/i;
+
+function AlterForm({ name, first, done }: { name: string; first: Alteration['is']; done(): void }): JSX.Element {
+  const [kind, setKind] = useState(first);
   const [column, setColumn] = useState(NEW_COLUMN);
   const [option, setOption] = useState('retention');
   const [value, setValue] = useState('');

@@ -38,3 +38,6 @@ export function cut(text: string, length: number): string {
   const pairs = last >= 0xd800 && last <= 0xdbff;
   return text.slice(0, pairs ? length - 1 : length);
 }
+
+/** Whether a segment of a path is one that a browser takes out: `.` or `..`. */
+export const isDots = (segment: string): boolean => segment === '.' || segment === '..';

@@ -24,6 +24,8 @@ const PAGE_ROWS = 100;
 const CHANGED_COLUMNS = 50;
 /** The least time between two drawings of changes. */
 const DRAW_MS = 250;
+/** Changes are not read again for a longer absence than this. */
+const AWAY_MS_MAX = 60_000;
 
 const EXAMPLE = 'CREATE MATERIALIZED VIEW pages AS\n  SELECT page, COUNT(*) AS n FROM STREAM(clicks) GROUP BY page;';
 
@@ -203,7 +205,7 @@ function Columns({ view }: { view: Row }): JSX.Element {
   );
 }
 
-/** The rows in the order of their keys: all, those of a prefix, or the row of one key. */
+/** The rows in the order of their keys: all, those whose keys have some first values, or the row of one key. */
 function Rows({ name }: { name: string }): JSX.Element {
   const [prefix, setPrefix] = useState('');
   const [key, setKey] = useState('');
@@ -224,9 +226,9 @@ function Rows({ name }: { name: string }): JSX.Element {
     <Panel title="Rows" note={isObject(data) && typeof data.age_ms === 'number' ? `${formatDuration(data.age_ms)} old, position ${formatNumber(numberOf(data.position))}` : ''}>
       <div class="bar filters">
         <Field
-          label="Key begins with"
+          label="First values of the key, one or as JSON"
           value={prefix}
-          placeholder="JFK"
+          placeholder='JFK or ["JFK"]'
           onInput={(value) => {
             setPages([]);
             setWanted(null);
@@ -251,7 +253,7 @@ function Rows({ name }: { name: string }): JSX.Element {
         </form>
       </div>
       {absent ? <p class="dim">The view has no row of this key.</p> : <Condition of={read} />}
-      {wanted === null && data !== null && rows.length === 0 && <p class="dim">{prefix === '' && pages.length === 0 ? 'The view has no row yet. Its first event makes one.' : 'No key begins so.'}</p>}
+      {wanted === null && data !== null && rows.length === 0 && <p class="dim">{prefix === '' && pages.length === 0 ? 'The view has no row yet. Its first event makes one.' : 'No key has these first values.'}</p>}
       {rows.length > 0 && !absent && <ObjectTable caption="Rows of the view" columns={valueColumns(columnsOf(rows))} rows={rows} keyOf={(_, i) => i} />}
       {wanted === null && (pages.length > 0 || next !== null) && (
         <div class="bar pager">
@@ -275,11 +277,16 @@ interface FeedState {
   /** Why the feed is interrupted; null: it is not. */
   problem: Problem | null;
   begun: boolean;
+  /** Changes of a long absence are left out. */
+  skipped: boolean;
 }
 
-const NO_CHANGES: FeedState = { changes: [], count: 0, position: null, problem: null, begun: false };
+const NO_CHANGES: FeedState = { changes: [], count: 0, position: null, problem: null, begun: false, skipped: false };
 
-/** Follows the changes while it is not paused and the page is visible; after a lost connection it goes on behind the last position. */
+/**
+ * Follows the changes while it is not paused and the page is visible; after a lost connection or a short absence it goes on behind the
+ * last position, after a long absence it begins from now.
+ */
 function useChanges(name: string, paused: boolean): FeedState {
   const [state, setState] = useState(NO_CHANGES);
   const [hidden, setHidden] = useState(document.hidden);
@@ -289,9 +296,15 @@ function useChanges(name: string, paused: boolean): FeedState {
     return () => document.removeEventListener('visibilitychange', visibility);
   }, []);
   const feed = useRef<ChangeFeed | null>(null);
+  const left = useRef<number | null>(null);
+  const skipped = useRef(false);
   useEffect(() => {
     if (paused || hidden) return;
     const current = (feed.current ??= new ChangeFeed());
+    if (left.current !== null && Date.now() - left.current > AWAY_MS_MAX && current.position !== null) {
+      current.position = null;
+      skipped.current = true;
+    }
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let drawn = 0;
@@ -304,7 +317,7 @@ function useChanges(name: string, paused: boolean): FeedState {
       drawing = setTimeout(() => {
         drawing = undefined;
         drawn = Date.now();
-        setState({ changes: [...current.changes], count: current.count, position: current.position, problem, begun });
+        setState({ changes: [...current.changes], count: current.count, position: current.position, problem, begun, skipped: skipped.current });
       }, Math.max(0, drawn + DRAW_MS - Date.now()));
     };
     const follow = async () => {
@@ -338,6 +351,7 @@ function useChanges(name: string, paused: boolean): FeedState {
     };
     void follow();
     return () => {
+      left.current = Date.now();
       abort.abort();
       clearTimeout(timer);
       clearTimeout(drawing);
@@ -382,6 +396,7 @@ function Changes({ name }: { name: string }): JSX.Element {
       }
     >
       {state.problem !== null && !paused && <p class="notice stale">{shown(state.problem.detail ?? state.problem.title, 300)} It is read again soon.</p>}
+      {state.skipped && <p class="dim">Changes from times of more than a minute in which the feed was paused or hidden are left out.</p>}
       {state.changes.length === 0 && state.problem === null && <p class="dim">{state.begun ? 'No key has changed yet.' : 'Loading…'}</p>}
       {state.changes.length > 0 && <ObjectTable caption="Changed keys, the newest first" columns={columns} rows={state.changes} keyOf={(change) => change.number} />}
     </Panel>

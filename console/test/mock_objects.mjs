@@ -74,7 +74,7 @@ function answerSql(objects, text) {
     return [{ stream: 'flights', statement: 'CREATE STREAM flights (\n  carrier STRING NOT NULL\n) WITH (store = true, on_bad_event = quarantine)' }];
   }
   if (/^DESCRIBE STREAM/.test(text)) return [{ column: 'carrier', type: 'STRING', nullable: false, default: null, checks: "CHECK (carrier != '')" }, { column: HOSTILE, type: 'LONG', nullable: true, default: '0', checks: '' }];
-  if (/^SHOW PARTITIONS/.test(text)) return some([{ stream: 'flights', topic: 'air', partition: 0, position: 90, end: 100, lag: 10, lost: 0, skipped: 0, tombstones: 0, rejected: 1, state: 'reading', error: null, node: null }]);
+  if (/^SHOW PARTITIONS/.test(text)) return some([{ stream: 'flights', topic: 'air', partition: 0, position: 90, end: 100, lag: 10, lost: 0, skipped: 0, tombstones: 0, rejected: null, state: 'reading', error: null, node: null }]);
   if (/FROM quarantine/.test(text)) return some([{ _offset: 4, _time: created, path: 'carrier', reason: `column \`carrier\`: expected STRING ${HOSTILE}`, event: '{"carrier":5}' }]);
   if (/system\.job_runs/.test(text)) return [{ job: 'hourly', run: 8, scheduled_at: created, started_at: created, ended_at: null, state: 'failed', attempts: 2, seconds: 1.5, rows: 0, error: 'table `totals` does not exist', reads: null }];
   if (/^SELECT \* FROM "flights"/.test(text)) return stored(text);
@@ -110,7 +110,7 @@ export function objectCalls(mock, { request, response, url, path, body, send, he
   if (stream !== null) {
     const name = decodeURIComponent(stream[1]);
     const index = names.indexOf(name);
-    return index < 0 || objects.dropped.has(`STREAM ${name}`) ? problem(404, 'The stream does not exist') : json(streamOf(name, index));
+    return index < 0 || objects.dropped.has(`STREAM ${name}`) ? problem(404, 'The stream does not exist') : json({ ...streamOf(name, index), ...(objects.ended.includes('Q1') ? { queries: 0 } : {}) });
   }
   if (request.method === 'POST' && /^v1\/streams\/[^/]+\/events$/.test(path)) {
     objects.sent.push(body);
@@ -171,7 +171,7 @@ export function objectCalls(mock, { request, response, url, path, body, send, he
   }
   if (/^v1\/views\/[^/]+$/.test(path)) {
     const prefix = url.searchParams.get('prefix');
-    const rows = objects.rows.filter((row) => prefix === null || row.page.startsWith(prefix));
+    const rows = objects.rows.filter((row) => prefix === null || row.page === (prefix.startsWith('[') ? JSON.parse(prefix)[0] : prefix));
     const after = url.searchParams.get('after');
     return json(after === null ? { rows: rows.slice(0, 2), next: rows.length > 2 ? 'next' : null, position: 500, age_ms: 20 } : { rows: rows.slice(2), next: null, position: 500, age_ms: 20 });
   }

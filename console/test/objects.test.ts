@@ -48,6 +48,7 @@ test('objects that depend on a stream are found by its name alone', () => {
   assert.ok(views !== undefined && sinks !== undefined);
   assert.deepEqual(dependentsIn(views, [{ view: 'v', stream: 's', of_view: null }, { view: 's', stream: 's' }, { view: 'w', stream: 'other', of_view: 's' }, 5], 's'), ['view v', 'view w']);
   assert.deepEqual(dependentsIn(sinks, [{ sink: 'a', view: null, stream: null, target: 'STREAM s' }, { sink: 'b', target: 'TABLE s2' }], 's'), ['sink a']);
+  assert.deepEqual(dependentsIn(sinks, [{ sink: 'a', target: 'STREAM "my s"' }, { sink: 'b', target: '"my s"' }, { sink: 'c', target: 'STREAM my' }], 'my s'), ['sink a', 'sink b']);
 });
 
 test('a change marks exactly the cells that differ from the last row of its key', () => {
@@ -98,6 +99,7 @@ test('statements of views, alerts, sinks and jobs', () => {
   assert.equal(createAlert('a', 'my view', ' n > 5 ', 'alerts'), 'CREATE ALERT a ON "my view" WHEN n > 5 INTO alerts');
   assert.equal(createAlert('a', 'v', 'n > 5', "https://h/it's"), "CREATE ALERT a ON v WHEN n > 5 INTO WEBHOOK 'https://h/it''s'");
   assert.equal(createSink('s', 'v', 'out'), 'CREATE SINK s FROM v INTO STREAM out');
+  assert.equal(createSink('s', ' changes  of my view', 'out'), 'CREATE SINK s FROM CHANGES OF "my view" INTO STREAM out');
   assert.equal(createJob('j', '@daily', 'INSERT INTO t SELECT 1;'), "CREATE JOB j SCHEDULE '@daily' AS\nINSERT INTO t SELECT 1");
   assert.equal(createJob('j', '@daily', 'SELECT 1; SELECT 2'), "CREATE JOB j SCHEDULE '@daily' AS\n$$ SELECT 1; SELECT 2 $$");
 });
@@ -109,7 +111,9 @@ test('a key is read as values separated by slashes, or as JSON', () => {
   assert.deepEqual(keySegments('  '), []);
   fc.assert(
     fc.property(fc.array(text, { minLength: 1, maxLength: 4 }), (values) => {
-      assert.deepEqual(keySegments(JSON.stringify(values)).map((part) => JSON.parse(decodeURIComponent(part)) as unknown), values);
+      assert.deepEqual(keySegments(JSON.stringify(values)).map((part) => decodeURIComponent(part)), values.map((value) => `"${value}"`));
     }),
   );
+  assert.deepEqual(keySegments('["2026-11-30T12:00:00Z", "-Infinity", "a\\"b"]').map(decodeURIComponent), ['2026-11-30T12:00:00Z', '-Infinity', '"a"b"']);
+  assert.deepEqual(keySegments('../a/.').map(decodeURIComponent), ['".."', 'a', '"."']);
 });

@@ -42,6 +42,7 @@ test('a call carries the search as it is', () => {
       assert.equal(hits.get('q') ?? '', one.words.trim() === '' ? '' : one.words);
       assert.equal(hits.get('from') ?? '', one.from);
       assert.equal(values(hitsCall(one, 'c')).get('cursor'), 'c');
+      for (const cursor of [null, 'c']) assert.equal(values(hitsCall(one, cursor)).get('partial'), 'true');
       // A search that follows refuses these.
       for (const name of ['to', 'cursor', 'partial', 'histogram', 'sort']) assert.equal(values(followCall(one)).has(name), false);
       assert.match(fieldsCall(one, 'a/b?c'), /^v1\/streams\/a%2Fb%3Fc\/search\/fields\?/);

@@ -172,7 +172,7 @@ export const objectTests = [
     await rows.getByText('/home').waitFor();
     await button(page, 'Next page').click();
     await rows.getByText('9,007,199,254,740,993').waitFor();
-    await page.getByRole('textbox', { name: 'Key begins with' }).fill('/h');
+    await page.getByRole('textbox', { name: 'First values of the key' }).fill('["/home"]');
     await until(page, () => rows.getByRole('row').count(), (n) => n === 2);
     await page.getByRole('textbox', { name: /^Key, values/ }).fill('none');
     await page.keyboard.press('Enter');
@@ -197,6 +197,17 @@ export const objectTests = [
     await until(page, () => mock.objects.feeds.size, (n) => n === 0);
     await button(page, 'Resume changes').click();
     await until(page, () => mock.objects.feeds.size, (n) => n === 1);
+    assert.notEqual([...mock.objects.feeds][0].from, null);
+    await button(page, 'Pause changes').click();
+    await until(page, () => mock.objects.feeds.size, (n) => n === 0);
+    await page.evaluate(() => {
+      const now = Date.now;
+      Date.now = () => now() + 61_000;
+    });
+    await button(page, 'Resume changes').click();
+    await until(page, () => mock.objects.feeds.size, (n) => n === 1);
+    assert.equal([...mock.objects.feeds][0].from, null);
+    await seen(page, /more than a minute in which the feed was paused or hidden are left out/);
     await button(page, 'Drop…').click();
     await button(page, 'Drop the view').click();
     await page.getByRole('heading', { name: 'Views', level: 1 }).waitFor();
@@ -248,7 +259,7 @@ export const objectTests = [
     for (const [title, fields, run] of [
       ['Create an alert', { Name: 'many', View: 'pages', Condition: 'n > 5', 'Into the stream or webhook': 'alerts' }, 'Create the alert'],
       ['Create a job', { Name: 'daily', Schedule: '@daily', Statements: 'INSERT INTO t SELECT 1' }, 'Create the job'],
-      ['Create a sink', { Name: 'out', View: 'pages', 'Into the stream or webhook': 'https://h/x' }, 'Create the sink'],
+      ['Create a sink', { Name: 'out', 'View with windows, or CHANGES OF view': 'pages', 'Into the stream or webhook': 'https://h/x' }, 'Create the sink'],
     ]) {
       await button(page, title).click();
       for (const [name, value] of Object.entries(fields)) await page.getByRole('textbox', { name, exact: true }).fill(value);
