@@ -133,14 +133,12 @@ const tests = [
     const completed = async (typed, option) => {
       await page.keyboard.type(typed);
       await page.keyboard.press('Control+Space');
-      await page.getByRole('option', { name: option }).first().waitFor();
-      await page.keyboard.press('Enter');
+      await page.getByRole('option').filter({ hasText: option }).first().click();
       await page.getByRole('listbox').waitFor({ state: 'detached' });
     };
-    await completed('SELECT carrier FROM STREAM(fli', /^.?flights/);
-    await page.keyboard.press('End');
-    await completed(' WHERE carr', /carrier/);
-    await completed(' = ', /UA/);
+    await completed('SELECT carrier FROM STREAM(fli', 'flights');
+    await completed(') WHERE carr', 'carrier');
+    await completed(' = ', 'UA');
     const text = (await editor.innerText()).replace(/\s+/g, ' ').trim();
     assert.match(text, /^SELECT carrier FROM STREAM\(flights\) WHERE carrier = '\w\w'$/);
     await page.getByText(/^Valid: carrier/).first().waitFor();
