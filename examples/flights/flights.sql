@@ -1,6 +1,7 @@
 -- Over the demo's flights: how each airport does, which routes are worst, and what the weather has to do with it.
 
--- From here on the flights are kept, with these columns of their nested events.
+-- The demo stores its flights as they come. From here on they are stored with these columns of their nested events.
+DROP STREAM IF EXISTS flights;
 CREATE STREAM flights (
   time          TIMESTAMP NOT NULL,
   carrier       STRING    NOT NULL,

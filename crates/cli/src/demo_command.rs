@@ -179,7 +179,9 @@ fn declare(feed: &Feed, kept_minutes: Option<u64>) {
         None => "store = false".to_owned(),
     };
     let text = format!("CREATE STREAM IF NOT EXISTS {} WITH ({options})", feed.stream);
-    if let Err(error) = feed.runtime.block_on(feed.engine.statements().run(&text)) {
+    // Before the server says that it is ready: nobody declares the stream in the meantime.
+    let declared = tokio::task::block_in_place(|| feed.runtime.block_on(feed.engine.statements().run(&text)));
+    if let Err(error) = declared {
         tracing::error!(stream = %feed.stream, %error, "the demo's stream cannot be declared");
     }
 }
@@ -222,9 +224,8 @@ fn feed_flights(
     let sample = args.sample.map(|share| (share, SplitMix(clock.now_micros() as u64)));
     let mut feed = feed_of("flights", engine, clock);
     feed.sample = sample;
-    let kept_minutes = kept_minutes(args);
+    declare(&feed, kept_minutes(args));
     spawn("flights", pace, move |pace| {
-        declare(&feed, kept_minutes);
         let mut lines = Vec::new();
         while pace.wait_ms(replay_due(&mut replay, &mut feed, &mut lines)?) {}
         Ok(())
@@ -254,8 +255,8 @@ fn replay_due(replay: &mut Replay, feed: &mut Feed, lines: &mut Vec<u8>) -> Resu
 fn feed_host(engine: &Engine, clock: &Arc<dyn Clock>, pace: &Arc<Pace>) -> anyhow::Result<JoinHandle<()>> {
     let mut sampler = HostSampler::new().context("cannot sample this machine")?;
     let mut feed = feed_of("host", engine, clock);
+    declare(&feed, Some(HOST_KEPT_MINUTES));
     spawn("host", pace, move |pace| {
-        declare(&feed, Some(HOST_KEPT_MINUTES));
         let mut lines = Vec::new();
         let mut last_nanos = feed.clock.monotonic_nanos();
         loop {
