@@ -49,8 +49,14 @@ fn sender_is_told_once_that_nothing_of_a_stream_is_stored() {
 
 #[test]
 fn settings_are_shown_with_their_origins_and_without_secrets() {
-    let server =
-        TestServer::start(&["--engine.tick-ms", "20ms", "--otlp.headers", "authorization: Bearer abc"]);
+    let server = TestServer::start(&[
+        "--engine.tick-ms",
+        "20ms",
+        "--otlp.endpoint",
+        "http://127.0.0.1:9",
+        "--otlp.headers",
+        "authorization: Bearer abc",
+    ]);
     let settings: serde_json::Value = serde_json::from_str(&server.get("/v1/settings")).unwrap();
     let settings = settings["settings"].as_array().unwrap();
     let setting = |name: &str| settings.iter().find(|setting| setting["name"] == name).unwrap().clone();
