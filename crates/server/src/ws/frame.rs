@@ -355,7 +355,7 @@ mod tests {
         check(
             r#"{"id": 1, "op": "fly"}"#,
             Some(1),
-            "there is no operation `fly`. Operations are: query, attach, status, credit, end, ping.",
+            "there is no operation `fly`. Operations are: query, attach, status, changes, credit, end, ping.",
         );
         check(r#"{"id": 1, "op": "query"}"#, Some(1), "a query needs the member `text`");
         check(r#"{"id": 1, "op": "query", "text": 3}"#, Some(1), "member `text` is not a string");
