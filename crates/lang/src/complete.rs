@@ -52,7 +52,7 @@ const OTHER_WORDS: [&str; 3] = ["ROLLUP", "CUBE", "JOIN"];
 pub struct Completion {
     /// The beginning of what is replaced; it ends at the cursor.
     pub from: usize,
-    /// What stands between `from` and the cursor, without its quote.
+    /// The text between `from` and the cursor, without its quote.
     pub typed: String,
     /// The words that may stand here, in the order of the language.
     pub words: Vec<Word>,
@@ -310,7 +310,7 @@ impl Probe {
     }
 }
 
-/// What is open at the end of a text.
+/// The quote or comment that is open at the end of a text.
 enum Open {
     Comment,
     /// A text in single quotes, from this byte on.

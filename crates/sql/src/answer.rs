@@ -42,7 +42,7 @@ pub(crate) enum Item {
     End,
 }
 
-/// What is known of an answer before its rows.
+/// The facts of an answer that are known before its rows.
 pub(crate) struct AnswerHead {
     pub(crate) schema: SchemaRef,
     pub(crate) roles: Vec<ColumnRole>,

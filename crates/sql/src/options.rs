@@ -88,7 +88,7 @@ pub enum Distributed {
     Always,
 }
 
-/// What a run of statements may do.
+/// The effects that a run of statements may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum RunMode {
     /// Whatever its statements say.
@@ -178,6 +178,6 @@ pub struct RunOptions {
     pub rows_max: Option<u64>,
     /// Whether it runs on several machines.
     pub distributed: Distributed,
-    /// What it may do.
+    /// The effects that it may have.
     pub mode: RunMode,
 }

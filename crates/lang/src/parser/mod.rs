@@ -181,7 +181,7 @@ struct Parser<'a> {
     too_large: Option<Fault>,
     /// The text was taken once: what is refused only since then is let through.
     is_kept: bool,
-    /// Of a text that is completed.
+    /// The notes on the token at the cursor, if the text is completed.
     cursor: Cursor,
     /// The path with which the operand that is being read is compared.
     compared: Option<Span>,

@@ -138,7 +138,7 @@ struct Options<'a> {
     has_more: bool,
 }
 
-/// What begins with the typed text comes before what contains it; then values before names before words; then the order in
+/// An option that begins with the typed text comes before one that contains it; then values before names before words; then the order in
 /// which they were found.
 type Rank = (bool, u8, usize);
 
