@@ -6,7 +6,8 @@ import type { Json } from './json.ts';
 import { readOnly, send, useWatch } from './objects.ts';
 import { features } from './page_table.ts';
 import { isObject } from './protocol.ts';
-import { AskOnce, Grid, PlaceLink, type Question, ReadState, Section, StreamLink, age, numberOf, shown, textOf, timeText } from './sections.tsx';
+import { Condition, Panel, numberOf, shown, textOf } from './parts.tsx';
+import { AskOnce, Grid, PlaceLink, type Question, StreamLink, age, timeText } from './sections.tsx';
 import { cut, visible } from './text.ts';
 import { Icon } from './ui.tsx';
 
@@ -35,7 +36,7 @@ export function Cluster(): JSX.Element {
   return (
     <main id="main" class="page cluster-page">
       <h1>Cluster{own === '' ? '' : ` ${shown(textOf(cluster.cluster), 60)}`}</h1>
-      <ReadState of={watched} />
+      <Condition of={watched} />
       {watched.data !== null && (
         <>
           {warnings.length > 0 && (
@@ -86,7 +87,7 @@ function Nodes({ nodes, own, again }: { nodes: Row[]; own: string; again(): void
           },
     );
   return (
-    <Section
+    <Panel
       title="Nodes"
       note={`${formatNumber(nodes.length)} ${nodes.length === 1 ? 'node' : 'nodes'}; lags are about a second old`}
       actions={
@@ -125,7 +126,7 @@ function Nodes({ nodes, own, again }: { nodes: Row[]; own: string; again(): void
         ]}
       />
       {asked !== null && <AskOnce question={asked} onClose={() => setAsked(null)} />}
-    </Section>
+    </Panel>
   );
 }
 
@@ -139,7 +140,7 @@ function Partitions({ partitions }: { partitions: Row[] }): JSX.Element {
   const trouble = (row: Row) => row.error !== null || row.node === null || numberOf(row.lost) > 0;
   const ordered = found.map((row, i) => ({ row, i })).sort((a, b) => Number(trouble(b.row)) - Number(trouble(a.row)) || a.i - b.i);
   return (
-    <Section
+    <Panel
       title="Partitions"
       note={`${formatNumber(partitions.length)}; those that need attention first`}
       actions={
@@ -174,7 +175,7 @@ function Partitions({ partitions }: { partitions: Row[] }): JSX.Element {
         />
       )}
       {found.length > ROWS_MAX && <p class="dim">{formatNumber(found.length - ROWS_MAX)} more: type a part of a name.</p>}
-    </Section>
+    </Panel>
   );
 }
 
@@ -182,8 +183,8 @@ function ClusterQueries(): JSX.Element {
   const watched = useWatch(`v1/cluster/queries?limit=${ROWS_MAX}`, INTERVAL_MS);
   const queries = isObject(watched.data) ? rowsOf(watched.data.queries) : [];
   return (
-    <Section title="Queries of all nodes" note="the oldest first">
-      <ReadState of={watched} />
+    <Panel title="Queries of all nodes" note="the oldest first">
+      <Condition of={watched} />
       {watched.data !== null && queries.length === 0 && (
         <p class="dim">
           No query over a stream of the cluster runs. <a href="#/ask">Ask</a> runs one.
@@ -203,7 +204,7 @@ function ClusterQueries(): JSX.Element {
           ]}
         />
       )}
-    </Section>
+    </Panel>
   );
 }
 
@@ -218,8 +219,8 @@ function Tasks(): JSX.Element {
   const statements = isObject(watched.data) ? rowsOf(watched.data.statements) : [];
   const tasks = statements.flatMap((one) => rowsOf(one.tasks).map((row): Task => ({ statement: textOf(one.id), text: textOf(one.query), row })));
   return (
-    <Section title="SQL on several machines" note="parts of statements of this node, by stage">
-      <ReadState of={watched} />
+    <Panel title="SQL on several machines" note="parts of statements of this node, by stage">
+      <Condition of={watched} />
       {watched.data !== null && tasks.length === 0 && <p class="dim">No statement has parts on other machines now.</p>}
       {tasks.length > 0 && (
         <Grid<Task>
@@ -237,6 +238,6 @@ function Tasks(): JSX.Element {
           ]}
         />
       )}
-    </Section>
+    </Panel>
   );
 }

@@ -8,7 +8,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { documentBase } from './client.ts';
 import { type Json, parseJson } from './json.ts';
 import { problemOf } from './ndjson.ts';
-import { Poller, type Reading } from './poll.ts';
+import { Poller, type Reading, type Surroundings } from './poll.ts';
 import { type Problem, isObject } from './protocol.ts';
 
 export type Row = { [column: string]: Json };
@@ -109,6 +109,27 @@ export interface Watched<T = Json> {
   again(): void;
 }
 
+/** The clock and the timers of the browser. */
+export const AROUND: Surroundings = {
+  now: () => Date.now(),
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Reads from now on while the page is visible; the result ends that. */
+export function pollWhileVisible<T>(poller: Poller<T>): () => void {
+  const visibility = () => poller.show(!document.hidden);
+  document.addEventListener('visibilitychange', visibility);
+  visibility();
+  poller.now();
+  return () => {
+    document.removeEventListener('visibilitychange', visibility);
+    poller.close();
+  };
+}
+
 const EMPTY: Reading<Json> = { data: null, at: null, failure: null, staleSince: null };
 
 /**
@@ -120,24 +141,10 @@ export function useWatch(source: string | null, intervalMs: number): Watched {
   const poller = useRef<Poller<Json> | null>(null);
   useEffect(() => {
     if (source === null) return;
-    const around = {
-      now: () => Date.now(),
-      after: (ms: number, run: () => void) => {
-        const timer = setTimeout(run, ms);
-        return () => clearTimeout(timer);
-      },
-    };
     const read = (signal: AbortSignal): Promise<Json> => (source.startsWith('v1/') ? getJson(source, signal) : statement(source, signal));
-    const current = new Poller<Json>(around, read, intervalMs, (reading) => setState({ source, reading }));
+    const current = new Poller<Json>(AROUND, read, intervalMs, (reading) => setState({ source, reading }));
     poller.current = current;
-    const visibility = () => current.show(!document.hidden);
-    document.addEventListener('visibilitychange', visibility);
-    current.show(!document.hidden);
-    current.now();
-    return () => {
-      document.removeEventListener('visibilitychange', visibility);
-      current.close();
-    };
+    return pollWhileVisible(current);
   }, [source, intervalMs]);
   // The data of another source is never shown as this one's.
   const { data, at, failure, staleSince } = state.source === source ? state.reading : EMPTY;

@@ -9,7 +9,8 @@ import { INTERVAL_MS, useMetrics } from './operations_data.ts';
 import { type DearQuery, type QueryCost, type Setting, type Sort, SORTS, dearest, filterSettings, inOrder, readQueries, readSettings } from './operations_view.ts';
 import { features } from './page_table.ts';
 import { isObject } from './protocol.ts';
-import { AskOnce, type Cell, Grid, type Question, ReadState, Section, StreamLink, age, numberOf, percent, shown, textOf, useFocusKept } from './sections.tsx';
+import { Condition, Panel, numberOf, shown, textOf } from './parts.tsx';
+import { AskOnce, type Cell, Grid, type Question, StreamLink, age, percent, useFocusKept } from './sections.tsx';
 import { cut, visible, visibleLines } from './text.ts';
 import { Icon } from './ui.tsx';
 
@@ -24,7 +25,7 @@ export function Operations(): JSX.Element {
   return (
     <main id="main" class="page operations-page">
       <h1>Operations</h1>
-      <ReadState of={metrics} />
+      <Condition of={metrics} />
       {series !== null && series.leftOut > 0 && <p class="notice">{formatNumber(series.leftOut)} values of the server found no room: the figures and curves lack them.</p>}
       {series !== null && <Totals series={series} version={version} />}
       <Queries />
@@ -111,7 +112,7 @@ function Queries(): JSX.Element {
     { title: 'Id', cell: ({ id }) => <code>{shown(id, 40)}</code> },
   ];
   return (
-    <Section
+    <Panel
       title="Dearest queries"
       note={rows !== null && rows.length >= QUERIES_SHOWN ? `the first ${QUERIES_SHOWN}` : 'now, and since their begin'}
       actions={
@@ -124,7 +125,7 @@ function Queries(): JSX.Element {
         </div>
       }
     >
-      <ReadState of={rows === null ? { ...watched, data: null } : watched} />
+      <Condition of={rows === null ? { ...watched, data: null } : watched} />
       {rows !== null && rows.length === 0 && (
         <p class="dim">
           No query runs. <a href="#/ask">Ask</a> runs one.
@@ -141,7 +142,7 @@ function Queries(): JSX.Element {
         {shownRows.length > 0 && <Grid<DearQuery> caption="Dearest queries" columns={columns} rows={shownRows} keyOf={({ id }) => id} />}
       </div>
       {asked !== null && <AskOnce question={asked} onClose={() => setAsked(null)} />}
-    </Section>
+    </Panel>
   );
 }
 
@@ -212,14 +213,14 @@ function Statements(): JSX.Element {
     { title: 'Id', cell: ({ id }) => <code>{shown(id, 40)}</code> },
   ];
   return (
-    <Section title="SQL statements" note="running and waiting">
-      <ReadState of={watched} />
+    <Panel title="SQL statements" note="running and waiting">
+      <Condition of={watched} />
       <div ref={box} tabIndex={-1}>
         {watched.data !== null && rows.length === 0 && <p class="dim">No statement runs. Statements of clients and jobs are listed here while they run.</p>}
         {rows.length > 0 && <Grid<Statement> caption="Running SQL statements" columns={columns} rows={rows} keyOf={({ id }) => id} />}
       </div>
       {asked !== null && <AskOnce question={asked} onClose={() => setAsked(null)} />}
-    </Section>
+    </Panel>
   );
 }
 
@@ -264,7 +265,7 @@ function Settings({ watched, settings }: { watched: ReturnType<typeof useWatch>;
   const found = useMemo(() => filterSettings(settings, filter), [settings, filter]);
   const changed = settings.reduce((sum, one) => sum + Number(one.changed), 0);
   return (
-    <Section
+    <Panel
       title="Settings"
       note={watched.data === null ? '' : `${formatNumber(changed)} of ${formatNumber(settings.length)} differ from their default`}
       actions={
@@ -275,7 +276,7 @@ function Settings({ watched, settings }: { watched: ReturnType<typeof useWatch>;
         </label>
       }
     >
-      <ReadState of={watched} />
+      <Condition of={watched} />
       {watched.data !== null && found.length === 0 && <p class="dim">No setting has these words.</p>}
       {found.length > 0 && (
         <Grid<Setting>
@@ -293,7 +294,7 @@ function Settings({ watched, settings }: { watched: ReturnType<typeof useWatch>;
         />
       )}
       {found.length > SETTINGS_SHOWN && <p class="dim">{formatNumber(found.length - SETTINGS_SHOWN)} more: type a part of the name.</p>}
-    </Section>
+    </Panel>
   );
 }
 

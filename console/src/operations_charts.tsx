@@ -6,7 +6,8 @@ import { serverNow } from './client.ts';
 import { formatBytes, formatClock, formatDuration, formatNumber, formatShort, zoneName } from './format.ts';
 import { type Curve, type MetricsSeries, type Shard, STAGES, SPAN_MS, distribution, quantile, shards } from './metrics_series.ts';
 import { type Route, type Setting, heatOverTime, readSize, routes } from './operations_view.ts';
-import { Grid, Section, Shares, StreamLink, percent, shortTime, shown } from './sections.tsx';
+import { Panel, shown } from './parts.tsx';
+import { Grid, Shares, StreamLink, percent, shortTime } from './sections.tsx';
 import { zone } from './settings.ts';
 import { Icon, useElement, useWidth } from './ui.tsx';
 
@@ -86,7 +87,7 @@ export function Totals({ series, version }: { series: MetricsSeries; version: nu
   const cores = series.rate('process_cpu_seconds_total', NOW_MS);
   const faults = series.now('swiftwater_faults_total') ?? 0;
   return (
-    <Section title="Totals" note="rates of the last 10 seconds, curves of the last 15 minutes">
+    <Panel title="Totals" note="rates of the last 10 seconds, curves of the last 15 minutes">
       <Figures
         figures={[
           { name: 'Events a second', value: short(series.rate('swiftwater_stream_events_total', NOW_MS) ?? 0) },
@@ -107,14 +108,14 @@ export function Totals({ series, version }: { series: MetricsSeries; version: nu
         <Curves title="Queries" times={series.times} lines={curves.queries} measure="queries" />
         <Curves title="Records out a second" times={series.times} lines={curves.out} measure="records a second" />
       </div>
-    </Section>
+    </Panel>
   );
 }
 
 export function Shards({ series, version }: { series: MetricsSeries; version: number }): JSX.Element {
   const rows = useMemo(() => shards(series, NOW_MS), [version]);
   return (
-    <Section title="Shards" note="share of the last 10 seconds in each stage">
+    <Panel title="Shards" note="share of the last 10 seconds in each stage">
       {rows.length === 0 ? (
         <p class="dim">The server reports no shards.</p>
       ) : (
@@ -131,7 +132,7 @@ export function Shards({ series, version }: { series: MetricsSeries; version: nu
           ]}
         />
       )}
-    </Section>
+    </Panel>
   );
 }
 
@@ -151,7 +152,7 @@ export function Latency({ series, version }: { series: MetricsSeries; version: n
   const end = series.times[series.times.length - 1] ?? 0;
   const last = distribution(series, 'swiftwater_read_to_match_seconds', end - MINUTE_MS, end);
   return (
-    <Section title="Read-to-match latency" note="time of a batch from its reading to the end of its matching">
+    <Panel title="Read-to-match latency" note="time of a batch from its reading to the end of its matching">
       <Figures
         figures={[
           { name: 'p50, last minute', value: within(quantile(last, 0.5)) },
@@ -166,7 +167,7 @@ export function Latency({ series, version }: { series: MetricsSeries; version: n
           <HeatMap picture={heat} title={`Batches by latency over 15 minutes, times in ${zoneName(end, timeZone)}`} drawing={drawing} />
         )}
       </div>
-    </Section>
+    </Panel>
   );
 }
 
@@ -220,9 +221,9 @@ export function Memory({ series }: { series: MetricsSeries }): JSX.Element {
     return now === null ? [] : [{ name, now, most: series.now('swiftwater_memory_bytes_max', { owner }), write: formatBytes }];
   });
   return (
-    <Section title="Memory" note="by owner">
+    <Panel title="Memory" note="by owner">
       <Fills caption="Memory by owner against its limit" fills={fills} />
-    </Section>
+    </Panel>
   );
 }
 
@@ -247,9 +248,9 @@ export function Queues({ series, settings }: { series: MetricsSeries; settings: 
     ...fill('Waiting searches', 'swiftwater_search_waiting', limit('search.waiting_max'), whole),
   ];
   return (
-    <Section title="Queues">
+    <Panel title="Queues">
       <Fills caption="Queues and how full they are" fills={fills} />
-    </Section>
+    </Panel>
   );
 }
 
@@ -261,7 +262,7 @@ export function Storage({ series, version }: { series: MetricsSeries; version: n
   const seconds = series.lately('swiftwater_log_sync_seconds_total', MINUTE_MS);
   const tables = series.now('swiftwater_table_file_bytes');
   return (
-    <Section title="Log and disk">
+    <Panel title="Log and disk">
       <Figures
         figures={[
           { name: 'Synced', value: bytes(series.now('swiftwater_log_bytes_total')) },
@@ -273,7 +274,7 @@ export function Storage({ series, version }: { series: MetricsSeries; version: n
         ]}
       />
       <Curves title="Log: bytes synced a second" times={series.times} lines={written} measure="bytes a second" write={perSecond} />
-    </Section>
+    </Panel>
   );
 }
 
@@ -309,7 +310,7 @@ export function Tables({ series, version }: { series: MetricsSeries; version: nu
   }, [version]);
   if (rows.length === 0) return null;
   return (
-    <Section title="Tables of streams" note={rows.length > ROWS_SHOWN ? `the ${ROWS_SHOWN} with the largest lag of ${formatNumber(rows.length)}` : 'largest lag first'}>
+    <Panel title="Tables of streams" note={rows.length > ROWS_SHOWN ? `the ${ROWS_SHOWN} with the largest lag of ${formatNumber(rows.length)}` : 'largest lag first'}>
       <Grid<Table>
         caption="Tables of streams and their lag"
         rows={rows.slice(0, ROWS_SHOWN)}
@@ -335,14 +336,14 @@ export function Tables({ series, version }: { series: MetricsSeries; version: nu
           { title: 'Requests held back', number: true, cell: ({ heldBack }) => whole(heldBack) },
         ]}
       />
-    </Section>
+    </Panel>
   );
 }
 
 export function Routes({ series, version }: { series: MetricsSeries; version: number }): JSX.Element {
   const rows = useMemo(() => routes(series, NOW_MS), [version]);
   return (
-    <Section title="HTTP" note="requests since the start; mean time of the last minute">
+    <Panel title="HTTP" note="requests since the start; mean time of the last minute">
       {rows.length === 0 ? (
         <p class="dim">The server has answered no request yet.</p>
       ) : (
@@ -360,6 +361,6 @@ export function Routes({ series, version }: { series: MetricsSeries; version: nu
           ]}
         />
       )}
-    </Section>
+    </Panel>
   );
 }

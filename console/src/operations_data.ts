@@ -2,10 +2,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { connection, serverNow } from './client.ts';
 import { MetricsSeries, PAUSE_MS } from './metrics_series.ts';
-import { Failure, getJson, getPlain, problemOfError } from './objects.ts';
+import { AROUND, Failure, getJson, getPlain, problemOfError, pollWhileVisible } from './objects.ts';
 import { Poller, type Reading } from './poll.ts';
 import { parseMetrics } from './prometheus.ts';
-import type { Condition } from './sections.tsx';
+import type { Currency } from './parts.tsx';
 
 export const INTERVAL_MS = 2000;
 
@@ -29,7 +29,7 @@ const NAMES = [
 ];
 const HISTORY = `v1/metrics/history?prefix=swiftwater_read_to_match_seconds&name=${NAMES.join(',')}`;
 
-export interface Metrics extends Condition {
+export interface Metrics extends Currency {
   data: MetricsSeries | null;
   /** Rises with each reading. */
   version: number;
@@ -59,23 +59,9 @@ export function useMetrics(): Metrics {
       series.add(clock(), parseMetrics(text));
       return series;
     };
-    const around = {
-      now: () => Date.now(),
-      after: (ms: number, run: () => void) => {
-        const timer = setTimeout(run, ms);
-        return () => clearTimeout(timer);
-      },
-    };
-    const current = new Poller<MetricsSeries>(around, read, INTERVAL_MS, (reading) => setState(({ version }) => ({ reading, version: version + 1 })));
+    const current = new Poller<MetricsSeries>(AROUND, read, INTERVAL_MS, (reading) => setState(({ version }) => ({ reading, version: version + 1 })));
     poller.current = current;
-    const visibility = () => current.show(!document.hidden);
-    document.addEventListener('visibilitychange', visibility);
-    current.show(!document.hidden);
-    current.now();
-    return () => {
-      document.removeEventListener('visibilitychange', visibility);
-      current.close();
-    };
+    return pollWhileVisible(current);
   }, []);
   const { data, failure, staleSince } = state.reading;
   return { data, version: state.version, problem: failure === null ? null : problemOfError(failure), staleSince, again: () => poller.current?.now() };

@@ -80,10 +80,14 @@ export function ProblemBox({ problem, again, quiet }: { problem: Problem; again?
   );
 }
 
+/** How current the data of a read are, whatever they are. */
+export type Currency = Omit<Watched<unknown>, 'at'>;
+
 /** How current the data of a read are: nothing if they are. */
-export function Condition({ of }: { of: Watched }): JSX.Element | null {
+export function Condition({ of }: { of: Currency }): JSX.Element | null {
   const failing = of.problem !== null;
-  const before = useRef(failing);
+  // Also a first read that fails is spoken of, once for all parts of a page.
+  const before = useRef(false);
   useEffect(() => {
     if (before.current !== failing) announce(failing ? 'The data cannot be read now.' : 'The data are current again.');
     before.current = failing;

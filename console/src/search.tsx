@@ -30,7 +30,7 @@ import {
   readSearch,
   writeSearch,
 } from './search_state.ts';
-import { Fault, ReadState, Section, shown } from './sections.tsx';
+import { Condition, Panel, ProblemBox, shown } from './parts.tsx';
 import { zone } from './settings.ts';
 import { isDots, visible } from './text.ts';
 import { Dialog, Icon, announce, copyText } from './ui.tsx';
@@ -208,23 +208,23 @@ function WordsPart(props: PartProps & { following: boolean; stopped: boolean; st
       )}
       {asked === null && <p class="panel waiting">Choose streams and search. Without words every event is found. Words side by side must all be found; OR, NOT, "phrases", column:word and word* work, too.</p>}
       {following && (
-        <Section title={stopped ? 'Hits that came' : 'Hits as they come'} note={`${formatNumber(followed.came)} came${followed.came > FOLLOWED_MAX ? `, the newest ${FOLLOWED_MAX} are shown` : ''}${followed.lost > 0 ? `, ${formatNumber(followed.lost)} were deleted before they were searched` : ''}`}>
+        <Panel title={stopped ? 'Hits that came' : 'Hits as they come'} note={`${formatNumber(followed.came)} came${followed.came > FOLLOWED_MAX ? `, the newest ${FOLLOWED_MAX} are shown` : ''}${followed.lost > 0 ? `, ${formatNumber(followed.lost)} were deleted before they were searched` : ''}`}>
           {!stopped && followed.problem !== null && !isWordsProblem(followed.problem) && (
-            <Fault problem={{ ...followed.problem, detail: `Stale since ${formatTime(followed.staleSince ?? Date.now(), zone(), false)}: ${followed.problem.detail ?? followed.problem.title}` }} />
+            <ProblemBox problem={{ ...followed.problem, detail: `Stale since ${formatTime(followed.staleSince ?? Date.now(), zone(), false)}: ${followed.problem.detail ?? followed.problem.title}` }} />
           )}
           {followed.hits.length === 0 && <p class="dim">{stopped ? 'No event matched.' : 'No event matches yet. The page waits for the next one.'}</p>}
           <Hits hits={followed.hits} open={open} label="Hits as they come" />
-        </Section>
+        </Panel>
       )}
       {!following && asked !== null && (
         <div class="search-columns">
           <div class="column">
             {first !== null && first.histogram.length > 0 && (
-              <Section title="Time">
+              <Panel title="Time">
                 <HitsOverTime intervals={first.histogram} onChoose={(from, to) => run({ ...state, from: new Date(from).toISOString(), to: new Date(to).toISOString() })} />
-              </Section>
+              </Panel>
             )}
-            <Section
+            <Panel
               title="Hits"
               note={found.busy ? 'Searching…' : found.data === null ? '' : noteOf(found.data, first)}
               actions={
@@ -239,7 +239,7 @@ function WordsPart(props: PartProps & { following: boolean; stopped: boolean; st
                 </div>
               }
             >
-              {found.problem !== null && found.data === null && !isWordsProblem(found.problem) && <Fault problem={found.problem} again={() => run(state)} />}
+              {found.problem !== null && found.data === null && !isWordsProblem(found.problem) && <ProblemBox problem={found.problem} again={() => run(state)} />}
               {found.data?.warnings.map((warning) => (
                 <p key={warning} class="notice">
                   {shown(warning, 300)}
@@ -249,7 +249,7 @@ function WordsPart(props: PartProps & { following: boolean; stopped: boolean; st
               {found.data !== null && found.data.hits.length === 0 && <p class="dim">No event matches. A longer time, fewer words or OR between them finds more.</p>}
               {counted.problem !== null && <p class="dim">The values could not be counted: {shown(counted.problem.detail ?? counted.problem.title, 200)}</p>}
               <Hits hits={found.data?.hits ?? []} open={open} label="Hits" />
-            </Section>
+            </Panel>
           </div>
           {facets.length > 0 && <Facets facets={facets} drills={state.drills} drill={drill} />}
         </div>
@@ -290,7 +290,7 @@ function WordsForm(props: { state: SearchState; problem: Problem | null; followi
       }}
     >
       <StreamChoice names={names} chosen={state.streams} change={(chosen) => change({ ...state, streams: chosen })} />
-      <ReadState of={names === null ? { ...streams, data: null } : streams} />
+      <Condition of={names === null ? { ...streams, data: null } : streams} />
       {names !== null && names.length === 0 && <NoStreams />}
       <div class="bar search-line">
         <label class="words">
@@ -445,7 +445,7 @@ function RangeChoice({ state, change }: { state: SearchState; change(next: Searc
 
 function Facets({ facets, drills, drill }: { facets: readonly Facet[]; drills: readonly string[]; drill(value: string): void }): JSX.Element {
   return (
-    <Section title="Values" note="a click keeps only events with the value">
+    <Panel title="Values" note="a click keeps only events with the value">
       {facets.map((facet) => {
         const most = facet.values.reduce((a, { count }) => Math.max(a, count), 1);
         return (
@@ -468,7 +468,7 @@ function Facets({ facets, drills, drill }: { facets: readonly Facet[]; drills: r
           </div>
         );
       })}
-    </Section>
+    </Panel>
   );
 }
 
@@ -578,7 +578,7 @@ function ActivityPart({ state, asked, run, change, open }: PartProps): JSX.Eleme
       {asked === null ? (
         <p class="panel waiting">An activity is all events of all streams that share an id, such as the calls and logs of a trace.</p>
       ) : (
-        <Section
+        <Panel
           title="Events of the id"
           note={found.busy ? 'Reading…' : found.data === null ? '' : `${formatNumber(found.data.total ?? found.data.events.length)} events, oldest first`}
           actions={
@@ -597,7 +597,7 @@ function ActivityPart({ state, asked, run, change, open }: PartProps): JSX.Eleme
         >
           {found.problem !== null && (
             <>
-              <Fault problem={found.problem} again={() => run(state)} />
+              <ProblemBox problem={found.problem} again={() => run(state)} />
               {found.problem.status === 404 && (
                 <>
                   <p class="dim">A column with ids is declared by a search index:</p>
@@ -615,7 +615,7 @@ function ActivityPart({ state, asked, run, change, open }: PartProps): JSX.Eleme
               <Events events={found.data.events} open={open} follow={(other) => run({ ...state, activity: other })} own={asked.activity ?? ''} />
             </>
           )}
-        </Section>
+        </Panel>
       )}
     </>
   );

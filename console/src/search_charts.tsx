@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { DataTable } from './chart.tsx';
 import { formatClock, formatDuration, formatNumber, formatTime, parseTime, zoneName } from './format.ts';
 import { type ActivityEvent, type Interval, evenIntervals } from './search_state.ts';
-import { shown } from './sections.tsx';
+import { shown } from './parts.tsx';
 import { zone } from './settings.ts';
 import { announce } from './ui.tsx';
 

@@ -1,20 +1,18 @@
-/** Parts of the pages for operators: sections with their state, tables, bars, and the question before something ends. */
+/** Parts of the pages for operators, beside those of `parts.tsx`: tables, bars, and the question before something ends. */
 import type { ComponentChildren, JSX, RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { serverNow } from './client.ts';
-import { formatClock, formatDuration, formatNumber, formatShort, formatTime, parseTime, zoneName } from './format.ts';
+import { formatDuration, formatNumber, formatShort, formatTime, parseTime } from './format.ts';
 import type { Page } from './fragment.ts';
 import type { Json } from './json.ts';
 import { problemOfError } from './objects.ts';
+import { ProblemBox, shown } from './parts.tsx';
 import type { Problem } from './protocol.ts';
 import { addressOf, go } from './route.ts';
 import { zone } from './settings.ts';
 import { cut, visible, visibleLines } from './text.ts';
-import { Dialog, Icon, announce, toast } from './ui.tsx';
+import { Dialog, announce, toast } from './ui.tsx';
 
-export const shown = (text: string, length = 80): string => (text.length > length ? `${visible(cut(text, length))}…` : visible(text));
-export const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '');
-export const numberOf = (value: Json | undefined): number => (typeof value === 'number' ? value : typeof value === 'bigint' ? Number(value) : 0);
 
 /** A share from 0 to 1 in percent. */
 export const percent = (share: number): string => `${formatNumber(Math.round(share * 1000) / 10)} %`;
@@ -53,56 +51,6 @@ export function PlaceLink({ page, name }: { page: Page; name: string }): JSX.Ele
     <a class="place" href={addressOf(page, name)} onClick={follow}>
       {shown(name, 60)}
     </a>
-  );
-}
-
-export function Fault({ problem, again }: { problem: Problem; again?: () => void }): JSX.Element {
-  return (
-    <div class="problem" role="alert">
-      <Icon name="warn" />
-      <span>
-        {visibleLines(cut(problem.detail ?? problem.title, 2000))}
-        {problem.hint !== undefined && <span class="dim"> {visible(cut(problem.hint, 1000))}</span>}
-      </span>
-      {again !== undefined && (
-        <button type="button" onClick={again}>
-          Try again
-        </button>
-      )}
-    </div>
-  );
-}
-
-export interface Condition {
-  data: unknown;
-  problem: Problem | null;
-  staleSince: number | null;
-  again(): void;
-}
-
-/** The state of a read: nothing where its data are current. */
-export function ReadState({ of }: { of: Condition }): JSX.Element | null {
-  if (of.data === null && of.problem !== null) return <Fault problem={of.problem} again={of.again} />;
-  if (of.data === null) return <p class="dim waiting">Loading…</p>;
-  if (of.staleSince === null) return null;
-  return (
-    <p class="notice">
-      Stale since {formatClock(of.staleSince, zone())} {zoneName(of.staleSince, zone())}: {shown(of.problem?.detail ?? of.problem?.title ?? 'the server does not answer', 200)}
-    </p>
-  );
-}
-
-export function Section({ title, note, actions, children }: { title: string; note?: string; actions?: ComponentChildren; children: ComponentChildren }): JSX.Element {
-  return (
-    <section class="panel" aria-label={title}>
-      <header>
-        <h2>{title}</h2>
-        {note !== undefined && <span class="dim">{note}</span>}
-        <span class="spring" />
-        {actions}
-      </header>
-      {children}
-    </section>
   );
 }
 
@@ -221,7 +169,7 @@ export function AskOnce({ question, onClose }: { question: Question; onClose(): 
       <pre class="value-text" tabIndex={0} role="region" aria-label="What is affected">
         {visibleLines(cut(question.text, 20_000))}
       </pre>
-      {problem !== null && <Fault problem={problem} />}
+      {problem !== null && <ProblemBox problem={problem} />}
       <div class="bar">
         <button type="button" class="primary" disabled={busy} onClick={start}>
           {busy ? 'Running…' : question.button}
