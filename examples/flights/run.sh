@@ -15,9 +15,16 @@ echo "> the worst routes now: of the flights of the last second, three times"
      FROM STREAM(flights, 3000, TIME) WHERE dep_delay IS NOT NULL
      GROUP BY origin.faa, dest.faa HAVING flights >= 3 ORDER BY delay DESC LIMIT 5 WINDOWING TUMBLING(1000, TIME)"
 
-counted=0
-while [ "$counted" -lt "$flights" ]; do
-    counted=$("$swiftwater" sql --output ndjson "SELECT coalesce(sum(flights), 0) AS n FROM airports" | tr -dc 0-9)
+counted() {
+    "$swiftwater" sql --output ndjson "SELECT coalesce(sum(flights), 0) AS n FROM airports" | tr -dc 0-9
+}
+waited=0
+until [ "$(counted)" -ge "$flights" ]; do
+    waited=$((waited + 1))
+    if [ "$waited" -gt 300 ] || ! kill -0 "$server"; then
+        echo "no $flights flights were counted in 300 s" >&2
+        exit 1
+    fi
     sleep 1
 done
 ask "SELECT * FROM airports ORDER BY airport"

@@ -140,11 +140,31 @@ struct Feed {
     stream: StreamName,
     clock: Arc<dyn Clock>,
     sample: Option<(f64, SplitMix)>,
+    /// The last events were refused, which was reported.
+    refused: bool,
 }
 
 impl Feed {
-    /// Appends lines of events, once there is room for them.
+    /// Appends lines of events, once there is room for them. Events that the server refuses are reported and left out: a
+    /// user may drop and declare the stream while the demo runs, and the next events are those of the new one.
+    ///
+    /// # Errors
+    ///
+    /// Only if the server shuts down.
     fn append(&mut self, lines: &mut Vec<u8>) -> Result<(), EngineError> {
+        match self.try_append(lines) {
+            Ok(()) => self.refused = false,
+            Err(error) if swiftwater_server::is_shutting_down(&error) => return Err(error),
+            Err(error) => {
+                if !std::mem::replace(&mut self.refused, true) {
+                    tracing::warn!(stream = %self.stream, %error, "events of the demo were refused");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn try_append(&mut self, lines: &mut Vec<u8>) -> Result<(), EngineError> {
         let checked = check_block(std::mem::take(lines).into(), &CheckLimits::default(), 1);
         if let Some(rejection) = checked.rejections.first() {
             tracing::error!(stream = %self.stream, message = rejection.message, "the demo generated an invalid event");
@@ -277,7 +297,7 @@ fn feed_host(engine: &Engine, clock: &Arc<dyn Clock>, pace: &Arc<Pace>) -> anyho
 /// The feed into a stream of this name. Within the server's runtime.
 fn feed_of(name: &str, engine: &Engine, clock: &Arc<dyn Clock>) -> Feed {
     let (engine, clock) = (engine.clone(), Arc::clone(clock));
-    Feed { engine, runtime: Handle::current(), stream: stream(name), clock, sample: None }
+    Feed { engine, runtime: Handle::current(), stream: stream(name), clock, sample: None, refused: false }
 }
 
 fn spawn(

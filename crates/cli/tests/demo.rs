@@ -101,3 +101,16 @@ fn stored_events_go_with_the_demo_unless_they_are_to_be_kept() {
     let both = run(&["demo", "--no-data", "--data", "x"]);
     assert!(both.code == Some(2) && both.err.contains("cannot be used with"), "{}", both.err);
 }
+
+#[test]
+fn flights_go_on_when_their_stream_is_dropped_and_declared_anew() {
+    let server =
+        TestServer::start_as(&["demo", "--listen", "127.0.0.1:0", "--no-host", "--log", "error"], &[]);
+    let sql = |text: &str| run(&["sql", "--server", &server.url, "--output", "csv", text]);
+    for _ in 0..20 {
+        let ran = sql("DROP STREAM flights; CREATE STREAM flights (carrier STRING NOT NULL)");
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+    }
+    let count = || sql("SELECT count(*) AS n FROM flights").out;
+    until("flights are stored", || count().lines().nth(1).is_some_and(|n| n != "0"));
+}
