@@ -8,6 +8,8 @@
 //! Fields may be added; they are missing in older records. Any other change raises the format. A format newer than
 //! [`FORMAT`] is refused.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use swiftwater_event::Millis;
 use swiftwater_lang::ddl::{AlterSearchIndex, CreateSearchIndex, CreateView, Ddl};
@@ -41,8 +43,8 @@ pub struct ChangeRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job, an endpoint or a search index, DROP of other
-    /// objects.
+    /// A statement was carried out: CREATE, ALTER or DROP of a stream, a job, an endpoint, a search index or a saved
+    /// object, DROP of other objects.
     Ddl(String),
     /// A view was created, of the events of its stream from an offset on.
     View {
@@ -102,13 +104,24 @@ pub enum Change {
         /// The step that the run has made.
         step: JobStep,
     },
+    /// A link was made or opened.
+    Link {
+        /// Its key.
+        key: Box<str>,
+        /// The state that it stands for; none: it was opened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<Box<str>>,
+    },
 }
 
 impl Change {
     /// True if it is written also where the log has no room for events: a statement may make room. Changes that objects
     /// make by themselves are not, as they would use that room up.
     pub fn is_urgent(&self) -> bool {
-        !matches!(self, Change::Delivered { .. } | Change::Detached(_) | Change::Job { .. })
+        !matches!(
+            self,
+            Change::Delivered { .. } | Change::Detached(_) | Change::Job { .. } | Change::Link { .. }
+        )
     }
 }
 
@@ -214,6 +227,10 @@ impl Catalog {
                 }
                 Ok(())
             }
+            Change::Link { key, state } => {
+                Arc::make_mut(&mut self.saved).put_link(key, state.as_deref(), at);
+                Ok(())
+            }
             Change::Job { job, run, step } => {
                 if let Some(job) = self.jobs.values_mut().find(|entry| entry.id == *job) {
                     job.apply(*run, step, at);
@@ -248,6 +265,8 @@ impl Catalog {
             Ddl::CreateSearchIndex(create) => self.search_indexes.create(create, at),
             Ddl::AlterSearchIndex(alter) => self.search_indexes.alter(alter),
             Ddl::DropSearchIndex { table, if_exists } => self.search_indexes.drop(table, *if_exists),
+            Ddl::CreateSaved(create) => Arc::make_mut(&mut self.saved).create(create, at),
+            Ddl::DropSaved { name, if_exists } => Arc::make_mut(&mut self.saved).drop(name, *if_exists),
             // It is a position, and no declaration.
             Ddl::SkipPartition(_)
             | Ddl::RunJob { .. }

@@ -194,6 +194,9 @@ impl CatalogError {
                 ObjectKind::Sink => "SHOW SINKS lists all sinks.",
                 ObjectKind::Job => "SHOW JOBS lists all jobs.",
                 ObjectKind::SearchIndex => "SHOW SEARCH INDEXES lists all search indexes.",
+                ObjectKind::SavedQuery => "SHOW SAVED QUERIES lists all saved queries.",
+                ObjectKind::Dashboard => "SHOW SAVED DASHBOARDS lists all dashboards.",
+                ObjectKind::Notebook => "SHOW SAVED NOTEBOOKS lists all notebooks.",
             },
             CatalogError::InUse(dependency) => return Some(dependency.remedy()),
             CatalogError::NotStored { stream, .. } => {

@@ -1,6 +1,6 @@
 //! The catalog: the named durable objects, their dependencies, and the changes that statements make to them.
 //!
-//! Objects are streams, views, alerts, sinks, stream joins, jobs, endpoints, durable queries and search indexes. It lists
+//! Objects are streams, views, alerts, sinks, stream joins, jobs, endpoints, durable queries, search indexes and saved objects. It lists
 //! plain tables by name only. A statement is first checked against the catalog ([`Catalog::check`] and its siblings). Its change is then
 //! written to the log, and then applied ([`Catalog::apply`]). After a restart, the last snapshot and the changes after it
 //! restore the same catalog.

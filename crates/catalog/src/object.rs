@@ -23,6 +23,12 @@ pub enum ObjectKind {
     Job,
     /// A search index.
     SearchIndex,
+    /// The saved text of a live query.
+    SavedQuery,
+    /// A saved dashboard.
+    Dashboard,
+    /// A saved notebook.
+    Notebook,
 }
 
 impl ObjectKind {
@@ -38,6 +44,9 @@ impl ObjectKind {
             ObjectKind::Sink => "sink",
             ObjectKind::Job => "job",
             ObjectKind::SearchIndex => "search index",
+            ObjectKind::SavedQuery => "saved query",
+            ObjectKind::Dashboard => "dashboard",
+            ObjectKind::Notebook => "notebook",
         }
     }
 

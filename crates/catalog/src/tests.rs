@@ -150,6 +150,11 @@ fn catalog_of_all_kinds() -> Catalog {
         "CREATE JOB j SCHEDULE '0 * * * *' WITH (incremental = true) AS INSERT INTO t SELECT ';' FROM a",
         "ALTER JOB j SET (time_zone = 'Europe/Berlin')",
         "ALTER JOB j DISABLE",
+        "CREATE SAVED QUERY gone AS $$SELECT 1$$",
+        "DROP SAVED QUERY gone",
+        "CREATE SAVED QUERY q AS $$SELECT * FROM STREAM(a) WHERE x = 'é;'$$",
+        "CREATE OR REPLACE SAVED QUERY q COMMENT 'it''s' AS 'costs $$'",
+        "CREATE SAVED DASHBOARD q AS $${}$$",
     ] {
         carry_out(&mut catalog, text).unwrap();
     }
@@ -200,6 +205,9 @@ fn snapshot_reads_back_as_the_same_catalog() {
         "DROP ENDPOINT POST '/v/{other}'",
         "DROP ENDPOINT POST '/a'",
         "DROP ENDPOINT GET '/v/{x}'",
+        "CREATE OR REPLACE SAVED DASHBOARD q AS $${1}$$",
+        "DROP SAVED QUERY q",
+        "CREATE SAVED NOTEBOOK n AS $${}$$",
         "DROP VIEW above",
         "DROP ALERT on_view",
         "DROP VIEW v",
@@ -216,7 +224,7 @@ fn snapshot_reads_back_as_the_same_catalog() {
 
 #[test]
 fn snapshot_and_the_changes_after_it_come_to_the_same() {
-    const TEXTS: [&str; 9] = [
+    const TEXTS: [&str; 12] = [
         "CREATE STREAM IF NOT EXISTS a (x LONG)",
         "DROP STREAM IF EXISTS a",
         "CREATE JOB IF NOT EXISTS j SCHEDULE '@hourly' AS SELECT 1",
@@ -226,6 +234,9 @@ fn snapshot_and_the_changes_after_it_come_to_the_same() {
         "ALTER JOB k SET SCHEDULE '*/5 * * * *'",
         "DROP JOB IF EXISTS j",
         "ALTER JOB j SET (incremental = true)",
+        "CREATE SAVED QUERY IF NOT EXISTS q AS $$1$$",
+        "CREATE OR REPLACE SAVED QUERY q AS $$22$$",
+        "DROP SAVED QUERY q",
     ];
     for seed in 0..50 {
         let mut rng = swiftwater_testkit::Rng::new(seed);

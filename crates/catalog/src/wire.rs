@@ -5,6 +5,8 @@
 //! snapshot = {"format": 1, "written_by": version, "position": position in the log, "next_stream": id, "streams": […], …}
 //! ```
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use swiftwater_event::StreamName;
 use swiftwater_lang::ddl::Ddl;
@@ -17,6 +19,7 @@ use crate::{
         durable_query::{DurableQueries, DurableQuerySnapshots},
         endpoint::{Endpoints, EndpointsSnapshot},
         job::{JobEntry, JobSnapshot},
+        saved::{SavedObjects, SavedObjectsSnapshot},
         search_index::{SearchIndexes, SearchIndexesSnapshot},
         sink::{Sinks, SinksSnapshot},
         stream::{StreamEntry, StreamSnapshot},
@@ -61,6 +64,8 @@ pub struct Snapshot {
     detached: DurableQuerySnapshots,
     #[serde(default, skip_serializing_if = "SearchIndexesSnapshot::is_empty")]
     search_indexes: SearchIndexesSnapshot,
+    #[serde(default, skip_serializing_if = "SavedObjectsSnapshot::is_empty")]
+    saved: SavedObjectsSnapshot,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     plain: Vec<Box<str>>,
     /// The id of the store; none in a backup, which is restored to another store.
@@ -111,6 +116,7 @@ impl Catalog {
             sinks: self.sinks.snapshot(),
             detached: self.durable_queries.snapshot(),
             search_indexes: self.search_indexes.snapshot(),
+            saved: self.saved.snapshot(),
             plain: self.plain.iter().cloned().collect(),
             store: self.store.clone(),
         }
@@ -156,6 +162,11 @@ impl Catalog {
             Ddl::CreateEndpoint(create) => Ok(create),
             _ => Err(WireError::unexpected(text)),
         })?;
+        let saved = SavedObjects::from_snapshot(&snapshot.saved, |text| match read(text)? {
+            Ddl::CreateSaved(create) => Ok(create),
+            _ => Err(WireError::unexpected(text)),
+        })?;
+        catalog.saved = Arc::new(saved);
         Ok(catalog)
     }
 }

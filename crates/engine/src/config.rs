@@ -76,6 +76,8 @@ pub struct HistoryConfig {
     /// Bytes of the log that are kept for durable queries besides what tables and views need; what is older comes from the
     /// stream's table.
     pub detached_log_bytes_max: u64,
+    /// The limits of saved objects.
+    pub saved: SavedLimits,
     /// The most endpoints that there can be.
     pub endpoints_max: usize,
     /// The most views that there can be.
@@ -182,9 +184,7 @@ impl PartialEq for ClusterConfig {
 impl HistoryConfig {
     /// The defaults, in a data directory.
     pub fn at(dir: impl Into<PathBuf>) -> HistoryConfig {
-        let log = LogOptions::default();
-        let store = StoreOptions::at("");
-        let sql = SqlOptions::default();
+        let (log, store, sql) = (LogOptions::default(), StoreOptions::at(""), SqlOptions::default());
         HistoryConfig {
             dir: dir.into(),
             is_temporary: false,
@@ -220,6 +220,7 @@ impl HistoryConfig {
             views_max: 1_000,
             alerts_max: 1_000,
             alert_keys_max: 100_000,
+            saved: SavedLimits::default(),
             endpoints_max: 1_000,
             views_memory_bytes_max: 1 << 30,
             views_cache_bytes: 128 << 20,
@@ -380,5 +381,20 @@ impl PartialEq for KafkaConnections {
         };
         let are_there = self.connections.iter().all(|(name, kafka)| is_there(name, kafka));
         are_there && self.connections.len() == other.connections.len() && self.schemas == other.schemas
+    }
+}
+
+/// The limits of saved objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedLimits {
+    /// The most of them.
+    pub objects_max: usize,
+    /// The most bytes of all their texts and comments, which are in memory and in each snapshot of the catalog.
+    pub bytes_max: usize,
+}
+
+impl Default for SavedLimits {
+    fn default() -> SavedLimits {
+        SavedLimits { objects_max: 10_000, bytes_max: 64 << 20 }
     }
 }

@@ -1,6 +1,7 @@
 //! The engine's façade: a runtime with the durable state beside it.
 
 mod endpoints;
+mod saved;
 mod views;
 
 use std::{

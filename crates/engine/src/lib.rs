@@ -36,6 +36,7 @@ mod supervisor;
 mod backup;
 mod durable;
 mod objects;
+mod saved;
 mod search;
 mod searches;
 mod tables;
@@ -44,7 +45,7 @@ pub use backup::{
     BACKUP_KEPT, BACKUPS_MAX, Backup, BackupFault, BackupFile, BackupManifest, BackupOptions,
     BackupReadError, Checksum, MANIFEST_NAME, ManifestError, RestoreError, restore, verify_backup,
 };
-pub use config::{ClusterConfig, HistoryConfig, KafkaConnections, SchemaSettings, SqlNodes};
+pub use config::{ClusterConfig, HistoryConfig, KafkaConnections, SavedLimits, SchemaSettings, SqlNodes};
 pub use durable::history::Disks;
 pub use engine::Engine;
 pub use error::{BackupError, DedupError, EngineError, ErrorKind, SinkError, SkipError};
@@ -54,11 +55,13 @@ pub use objects::{
         Endpoint, EndpointAnswer, EndpointCounts, EndpointError, EndpointInput, EndpointLimits,
         EndpointPlace, EndpointRoute,
     },
+    saved::{ContentError, ContentFault, DASHBOARD_SCHEMA, NOTEBOOK_SCHEMA, is_json, title_of},
     views::{
         KeyValue, ViewChange, ViewChanges, ViewChangesSome, ViewPage, ViewRange, ViewReading, ViewStatus,
         Wanted,
     },
 };
+pub use saved::{SaveCondition, Saved, SavedError, SavedList};
 pub use search::{
     ACTIVITY_DEPTH_MAX, ActivitiesAnswer, ActivitiesRequest, ActivityAnswer, ActivityEvent, ActivityFollow,
     ActivityRequest, ActivityStream, ActivitySummary, ActivityTree, AggregateRequest, Bucket, ContextRequest,
@@ -71,7 +74,13 @@ pub use status::{
     ClusterNode, ClusterPartition, ClusterQueryStatus, ClusterStatus, HistoryMetrics, JobStatus,
     JoinsMetrics, SinkStatus, TableMetrics, TopicMetrics, ViewsMetrics,
 };
-pub use swiftwater_catalog::{CatalogError, ObjectKind, ScheduleError, kind::stream::QUARANTINE};
+pub use swiftwater_catalog::{
+    CatalogError, ObjectKind, ScheduleError,
+    kind::{
+        saved::{LINK_BYTES_MAX, SAVED_BYTES_MAX, SavedEntry},
+        stream::QUARANTINE,
+    },
+};
 pub use swiftwater_cluster::{NotARole, Role, Roles};
 pub use swiftwater_log::{Compression, CompressionPolicy};
 pub use swiftwater_runtime::*;

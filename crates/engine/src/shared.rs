@@ -5,11 +5,13 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use swiftwater_catalog::kind::saved::SavedObjects;
 use swiftwater_event::StreamName;
-use swiftwater_runtime::{Runtime, parts};
+use swiftwater_runtime::{Runtime, lock_order::OrderedMutex, parts};
 use swiftwater_sql::Sql;
 
 use crate::{
+    SavedLimits,
     durable::{
         history::History,
         stored_stream::{Declared, StoredStream},
@@ -17,6 +19,13 @@ use crate::{
     searches::Searches,
     tables::HistoryTables,
 };
+
+/// The saved objects of an engine without a data directory.
+#[derive(Debug, Default)]
+pub(crate) struct SavedInMemory {
+    pub(crate) limits: SavedLimits,
+    pub(crate) objects: SavedObjects,
+}
 
 pub(crate) struct Shared {
     pub(crate) runtime: Runtime,
@@ -27,6 +36,8 @@ pub(crate) struct Shared {
     /// Its tables; set with it.
     pub(crate) tables: OnceLock<Arc<HistoryTables>>,
     searches: OnceLock<Arc<Searches>>,
+    /// Saved objects, if nothing is stored.
+    pub(crate) saved_in_memory: OrderedMutex<SavedInMemory>,
 }
 
 impl Deref for Shared {
@@ -45,6 +56,7 @@ impl Shared {
             sql: OnceLock::new(),
             tables: OnceLock::new(),
             searches: OnceLock::new(),
+            saved_in_memory: OrderedMutex::default(),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::{
     answer::{table, texts},
     durable::{history::History, stored_stream::StoredStream},
     error::sql::from_engine,
+    objects::saved::{ContentError, check_content},
     shared::Shared,
     supervisor::TaskKind,
 };
@@ -42,7 +43,10 @@ impl OtherStatements for Statements {
                 "STREAM" | "JOB" | "ALERT" | "SINK" | "JOIN" | "ENDPOINT",
                 ..
             ] | ["CREATE" | "ALTER" | "DROP", "MATERIALIZED", ..]
-                | ["CREATE" | "ALTER" | "DROP", "SEARCH", ..]
+                | ["CREATE" | "ALTER" | "DROP", "SEARCH" | "SAVED", ..]
+                | ["CREATE", "OR", "REPLACE", "SAVED", ..]
+                | ["SHOW", "SAVED", ..]
+                | ["SHOW", "CREATE", "SAVED", ..]
                 | ["DESCRIBE" | "DESC", "SEARCH", "INDEX", ..]
                 | ["SHOW", "SEARCH", "INDEXES", ..]
                 | ["SHOW", "CREATE", "SEARCH", ..]
@@ -90,7 +94,7 @@ impl OtherStatements for Statements {
             cluster.check_own_name(&ddl).map_err(from_engine)?;
         }
         match ddl {
-            Ddl::Show(show) => history.show(&show).await.map(Some),
+            Ddl::Show(show) => history.show(&shared, &show).await.map(Some),
             Ddl::Describe { kind, name } => history.describe(kind, &name).map(Some),
             Ddl::DescribeEndpoint { name } => history.describe_endpoint(&name).map(Some),
             Ddl::DescribeSearchIndex { table } => history.describe_search_index(&table).await.map(Some),
@@ -99,6 +103,11 @@ impl OtherStatements for Statements {
                 if let (Ddl::CreateJob(create), Some(sql)) = (&ddl, shared.sql.get()) {
                     let checked = sql.check(&create.sql, SqlDialect::default());
                     checked.map_err(|error| within(error, text, &create.sql))?;
+                }
+                if let Ddl::CreateSaved(create) = &ddl {
+                    let checked =
+                        check_content(create, shared.config.query_text_bytes_max, shared.clock.now());
+                    checked.map_err(|error| of_content(&error, text, &create.text))?;
                 }
                 let of_view = match &ddl {
                     Ddl::CreateView(create) => Some(create.query.clone()),
@@ -144,18 +153,39 @@ impl History {
 
 /// Runs a statement to its end, even if its caller is dropped: a logged change must take effect, too.
 async fn carry_out(history: &Arc<History>, shared: &Arc<Shared>, ddl: Ddl) -> Result<bool, EngineError> {
-    let (reply, answer) = oneshot::channel();
     let (changing, shared) = (Arc::clone(history), Arc::clone(shared));
+    to_its_end(history, async move { changing.change(&shared, &ddl).await }).await
+}
+
+/// Runs a change to its end, even if its caller is dropped.
+pub(crate) async fn to_its_end<T, E>(
+    history: &Arc<History>,
+    change: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<EngineError> + Send + 'static,
+{
+    let shutting_down = || Err(E::from(EngineError::Runtime(RuntimeError::ShuttingDown)));
+    let (reply, answer) = oneshot::channel();
     let mut closing = history.closing();
     history.supervisor.spawn(TaskKind::Reader, async move {
         let changed = tokio::select! {
-            changed = changing.change(&shared, &ddl) => changed,
-            () = closing.received() => Err(EngineError::Runtime(RuntimeError::ShuttingDown)),
+            changed = change => changed,
+            () = closing.received() => shutting_down(),
         };
         // The client may be gone.
         let _ = reply.send(changed);
     });
-    answer.await.unwrap_or(Err(EngineError::Runtime(RuntimeError::ShuttingDown)))
+    answer.await.unwrap_or_else(|_| Err(E::from(EngineError::Runtime(RuntimeError::ShuttingDown))))
+}
+
+/// A fault of a saved object's content, with its place in the statement.
+fn of_content(error: &ContentError, text: &str, content: &str) -> SqlError {
+    match error {
+        ContentError::Query(errors) => within(from_query(errors), text, content),
+        _ => SqlError::new(SqlErrorKind::Invalid, error.to_string()),
+    }
 }
 
 /// An error in what a job runs, or a view asks, with its place in the statement that creates the job.
@@ -190,8 +220,10 @@ pub(crate) fn from_query(QueryErrors(errors): &QueryErrors) -> SqlError {
 }
 
 impl History {
-    async fn show(&self, show: &Show) -> Result<RecordBatch, SqlError> {
+    async fn show(&self, shared: &Shared, show: &Show) -> Result<RecordBatch, SqlError> {
         match show {
+            Show::Saved(kind) => Ok(shared.show_saved(*kind)),
+            Show::CreateSaved(name) => shared.show_create_saved(name),
             Show::Streams => Ok(self.show_streams()),
             Show::Views => Ok(self.show_views()),
             Show::CreateView(name) => self.show_create_view(name),

@@ -8,13 +8,17 @@ mod stream;
 mod stream_join;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use swiftwater_event::StreamName;
 
 use crate::kind::{
     alert::AlertEntry, durable_query::DurableQueries, endpoint::Endpoints, job::JobEntry,
-    search_index::SearchIndexes, sink::Sinks, stream::StreamEntry, stream_join::JoinEntry, view::ViewEntry,
+    saved::SavedObjects, search_index::SearchIndexes, sink::Sinks, stream::StreamEntry,
+    stream_join::JoinEntry, view::ViewEntry,
 };
 
 /// All that is named and durable.
@@ -34,6 +38,8 @@ pub struct Catalog {
     pub(crate) sinks: Sinks,
     pub(crate) durable_queries: DurableQueries,
     pub(crate) search_indexes: SearchIndexes,
+    /// Shared, because the catalog is copied for each change of any object.
+    pub(crate) saved: Arc<SavedObjects>,
     /// The id of the store that has the tables, once it is known. It is not logged: a store can be asked for it again.
     pub store: Option<Box<str>>,
     /// Plain tables that are there, so that one is missed whose files are gone. They are not logged either: a store
@@ -58,6 +64,11 @@ impl Catalog {
     /// All durable queries.
     pub fn durable_queries(&self) -> &DurableQueries {
         &self.durable_queries
+    }
+
+    /// All saved objects and links.
+    pub fn saved(&self) -> &SavedObjects {
+        &self.saved
     }
 
     /// All search indexes.

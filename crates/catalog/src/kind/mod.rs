@@ -5,6 +5,7 @@ pub mod durable_query;
 pub mod endpoint;
 pub mod job;
 pub mod lookup_join;
+pub mod saved;
 pub mod search_index;
 pub mod sink;
 pub mod stream;

@@ -8,6 +8,7 @@ pub(crate) mod jobs;
 pub(crate) mod kafka_schemas;
 pub(crate) mod kafka_sources;
 pub(crate) mod lookup_join;
+pub(crate) mod saved;
 pub(crate) mod search_indexes;
 pub(crate) mod sinks;
 pub(crate) mod stream_joins;
@@ -116,6 +117,8 @@ pub(crate) async fn execute(context: Context<'_>, ddl: &Ddl) -> Result<bool, Eng
         Ddl::DropSearchIndex { table, .. } => {
             carry_out(context, &AsWritten(search_indexes::DropSearchIndex(table)), ddl).await
         }
+        Ddl::CreateSaved(create) => carry_out(context, create, ddl).await,
+        Ddl::DropSaved { .. } => carry_out(context, &AsWritten(saved::DropSaved), ddl).await,
         // They change no definition, so they are not logged.
         Ddl::SkipPartition(skip) => context.history.skip_partition(skip).await,
         Ddl::RebuildSearchIndex(rebuild) => context.history.rebuild_index(rebuild).await,

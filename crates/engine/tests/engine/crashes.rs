@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// Crashes in a change's tests are so many calls apart.
-const STEP: u64 = 97;
+const STEP: u64 = 197;
 /// Runs at the same time: most of one is waiting.
 const AT_ONCE: usize = 4;
 /// Time that an undisturbed operation may take.
@@ -98,7 +98,9 @@ fn steps() -> Vec<Step> {
         Do("CREATE SEARCH INDEX IF NOT EXISTS ON brief (k ID)"),
         Do("DROP TABLE IF EXISTS brief"),
         Do("CREATE ENDPOINT IF NOT EXISTS POST '/a' (k LONG NOT NULL) INTO a"),
+        Do("CREATE OR REPLACE SAVED QUERY q AS $$SELECT k FROM STREAM(a)$$"),
         Do("CREATE ENDPOINT IF NOT EXISTS POST '/d' (z LONG) INTO d"),
+        Do("CREATE OR REPLACE SAVED QUERY q AS $$SELECT z FROM STREAM(d)$$"),
         Do("CREATE ENDPOINT IF NOT EXISTS GET '/up' AS SELECT 'up' AS status"),
         Send("a", a(0..4, 10), vec!["{\"k\":-1}", "{\"t\":\"none\"}"]),
         Send("b", texts(&["{\"x\":0}", "{\"x\":1,\"y\":\"s\"}"]), vec![]),
@@ -524,6 +526,8 @@ async fn declared(engine: &Engine) -> Result<Declared, String> {
             try_sql(engine, &format!("SHOW CREATE SEARCH INDEX ON {table}")).await.unwrap_or_default();
         declared.insert(format!("search index on {table}"), statement);
     }
+    let saved = try_sql(engine, "SHOW CREATE SAVED QUERY q").await.unwrap_or_default();
+    declared.insert("saved query q".to_owned(), saved);
     let endpoints = try_sql(engine, "SHOW ENDPOINTS").await.map_err(|error| error.to_string())?;
     for line in endpoints.lines() {
         let endpoint: Value = serde_json::from_str(line).unwrap();

@@ -36,7 +36,7 @@ struct Kind {
 }
 
 /// `#` stands for the number.
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 11] = [
     Kind { name: "stored stream", create: "CREATE STREAM s# (a LONG)", drop: "DROP STREAM s#" },
     Kind {
         name: "live stream",
@@ -75,6 +75,11 @@ const KINDS: [Kind; 10] = [
         name: "endpoint",
         create: "CREATE ENDPOINT POST '/e#' (k LONG) INTO base",
         drop: "DROP ENDPOINT POST '/e#'",
+    },
+    Kind {
+        name: "saved query",
+        create: "CREATE SAVED QUERY q# AS $$SELECT k FROM STREAM(base)$$",
+        drop: "DROP SAVED QUERY q#",
     },
 ];
 

@@ -20,6 +20,7 @@
 //! CREATE SINK, DROP SINK: [`sink`]          CREATE ALERT, DROP ALERT: [`alert`]
 //! CREATE JOIN, DROP JOIN: [`join`]
 //! CREATE, ALTER, DROP SEARCH INDEX: [`search_index`]
+//! CREATE, DROP, SHOW SAVED: [`saved`]
 //! CREATE ENDPOINT …: [`endpoint`] has the grammar        DROP ENDPOINT [IF EXISTS] GET|POST 'path'
 //! SHOW STREAMS | PARTITIONS | VIEWS | SINKS | JOINS | TABLES | JOBS | ENDPOINTS
 //! SHOW CREATE STREAM|VIEW|SINK|JOIN name       SHOW CREATE ENDPOINT GET|POST 'path'
@@ -41,9 +42,10 @@ mod kafka_format;
 mod kafka_target;
 mod options;
 pub(crate) mod print;
+mod saved;
 pub(crate) mod search_index;
 mod sink;
-mod split;
+pub(crate) mod split;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -71,12 +73,13 @@ pub use self::{
         Ack, OnBadEvent, PartitionBy, StreamOption, StreamOptions, Value, parse_duration_ms, parse_size_bytes,
     },
     print::type_text,
+    saved::{CreateSaved, SAVED_COMMENT_BYTES_MAX, SavedKind, SavedName},
     search_index::{
         AlterSearchIndex, CreateSearchIndex, DefinitionError, RebuildBound, RebuildSearchIndex,
         SearchIndexChange, kind_text,
     },
     sink::{CreateSink, SinkFormat, SinkOption, SinkOptions, SinkQuery, SinkSource, SinkTarget},
-    split::{StatementText, split_statements},
+    split::{StatementText, placeholders, split_statements},
     view::{CreateView, ViewOption, ViewOptions},
 };
 use crate::{Dialect, ParseOptions, QueryErrors, Schema, TimeBounds, plan::Expr};
@@ -213,6 +216,15 @@ pub enum Ddl {
         /// The stream or table that it is of.
         table: Box<str>,
     },
+    /// `CREATE SAVED`.
+    CreateSaved(CreateSaved),
+    /// `DROP SAVED`.
+    DropSaved {
+        /// Kind and name.
+        name: SavedName,
+        /// `IF EXISTS`: a missing one is no error.
+        if_exists: bool,
+    },
     /// `SHOW`.
     Show(Show),
     /// `DESCRIBE`.
@@ -263,6 +275,10 @@ pub enum Show {
     SearchIndexes,
     /// The statement that makes the search index of a stream or table.
     CreateSearchIndex(Box<str>),
+    /// All saved objects of a kind.
+    Saved(SavedKind),
+    /// The statement that makes a saved object.
+    CreateSaved(SavedName),
 }
 
 /// Kinds of what has a name.

@@ -6,8 +6,8 @@ use swiftwater_event::{Path, Step, Type};
 
 use super::{
     AlterStream, Check, ColumnDef, CreateJob, CreateStream, CreateView, Ddl, DdlObjectKind, DefaultValue,
-    JobChange, JobOptions, Show, SkipPartition, StreamChange, StreamOptions, options::DurationText,
-    split_statements,
+    JobChange, JobOptions, SavedName, Show, SkipPartition, StreamChange, StreamOptions,
+    options::DurationText, split_statements,
 };
 use crate::{keyword::Keyword, lexer::is_word};
 
@@ -129,6 +129,12 @@ impl Display for Ddl {
             Ddl::DescribeSearchIndex { table } => {
                 write!(f, "DESCRIBE SEARCH INDEX ON {}", name_text(table))
             }
+            Ddl::CreateSaved(create) => create.fmt(f),
+            Ddl::DropSaved { name: SavedName { kind, name }, if_exists: optional } => {
+                write!(f, "DROP SAVED {} {}{}", kind.word(), if_exists(optional), name_text(name))
+            }
+            Ddl::Show(Show::Saved(kind)) => write!(f, "SHOW SAVED {}", kind.plural()),
+            Ddl::Show(Show::CreateSaved(name)) => write!(f, "SHOW CREATE SAVED {name}"),
             Ddl::Show(Show::SearchIndexes) => f.write_str("SHOW SEARCH INDEXES"),
             Ddl::Show(Show::CreateSearchIndex(table)) => {
                 write!(f, "SHOW CREATE SEARCH INDEX ON {}", name_text(table))

@@ -47,6 +47,35 @@ pub fn split_statements(text: &str) -> Vec<StatementText<'_>> {
     }
 }
 
+/// The largest number of a `$1`, `$2`, … outside of strings, quotes, comments and `$$ … $$`; 0: there is none.
+pub fn placeholders(text: &str) -> usize {
+    let (mut at, mut most) = (0, 0);
+    while at < text.len() {
+        let rest = &text[at..];
+        let (length, _) = skip(rest);
+        if length == 1
+            && let Some(digits) = rest.strip_prefix('$')
+        {
+            let end = digits.bytes().take(4).take_while(u8::is_ascii_digit).count();
+            most = most.max(digits[..end].parse().unwrap_or(0));
+        }
+        at += length;
+    }
+    most
+}
+
+/// The bytes of space and comments at the beginning of a text.
+pub(crate) fn space_len(text: &str) -> usize {
+    let mut at = 0;
+    while at < text.len() {
+        match skip(&text[at..]) {
+            (length, false) => at += length,
+            (_, true) => break,
+        }
+    }
+    at
+}
+
 /// The bytes of what begins here and cannot be cut, and whether it is more than space or a comment. `rest` is not empty.
 fn skip(rest: &str) -> (usize, bool) {
     let all = rest.len();

@@ -1,7 +1,7 @@
 //! Parses DDL statements: dispatches by the first words, and parses the statements without columns.
 //!
 //! Streams are in [`stream`], their columns in [`column`], views in [`view`], jobs in [`job`], endpoints in [`endpoint`],
-//! search indexes in [`search_index`], checks of a whole declaration in [`check`]. The head of [`crate::ddl`] has the grammar.
+//! search indexes in [`search_index`], saved objects in [`saved`], checks of a whole declaration in [`check`]. The head of [`crate::ddl`] has the grammar.
 //!
 //! The words of DDL are not keywords of the query language. They are compared as text, so fields may have these names.
 
@@ -13,6 +13,7 @@ mod job;
 mod join;
 mod kafka;
 mod option;
+mod saved;
 mod search_index;
 mod sink;
 mod stream;
@@ -32,8 +33,8 @@ use crate::{
 };
 
 /// The words after CREATE, ALTER and DROP in statements of this language.
-const THINGS: [&str; 8] =
-    ["STREAM", "MATERIALIZED VIEW", "ALERT", "SINK", "JOIN", "JOB", "ENDPOINT", "SEARCH"];
+const THINGS: [&str; 9] =
+    ["STREAM", "MATERIALIZED VIEW", "ALERT", "SINK", "JOIN", "JOB", "ENDPOINT", "SEARCH", "SAVED"];
 
 /// The words that SQL has there, so that none of them is reported as misspelt.
 const OF_SQL: [&str; 16] = [
@@ -64,11 +65,16 @@ pub(crate) fn parse(text: &str, is_kept: bool) -> Result<Option<Ddl>, Vec<Fault>
         let named = tokenize_named(text);
         (parser.tokens, faults) = (named.tokens, named.faults);
     }
-    let has_query = parser.at_word(0, "CREATE") && parser.at_any_word_at(1, &["JOB", "MATERIALIZED"]);
+    let is_saved = parser.at_word(1, "SAVED") || parser.at_word(1, "OR") && parser.at_word(3, "SAVED");
+    let has_query = is_saved && parser.at_word(0, "ALTER")
+        || parser.at_word(0, "CREATE") && (is_saved || parser.at_any_word_at(1, &["JOB", "MATERIALIZED"]));
     let parsed = if parser.at_any_word(&["CREATE", "ALTER", "DROP"]) {
-        match parser.thing()? {
-            None => return Ok(None),
-            Some(thing) => parser.declaration(thing),
+        match parser.saved() {
+            Some(parsed) => parsed,
+            None => match parser.thing()? {
+                None => return Ok(None),
+                Some(thing) => parser.declaration(thing),
+            },
         }
     } else if parser.at_word(0, "RUN") && parser.at_word(1, "JOB") {
         parser.run_job()
@@ -85,7 +91,7 @@ pub(crate) fn parse(text: &str, is_kept: bool) -> Result<Option<Ddl>, Vec<Fault>
     } else {
         return Ok(None);
     };
-    // The query of a job or a view is not parsed here: nothing in it is misspelt.
+    // The query of a job or a view and the text of a saved object are not parsed here: nothing in them is misspelt.
     if has_query {
         let read_up_to = parser.last_span().end;
         faults.retain(|fault| fault.span.is_some_and(|span| span.start < read_up_to));
@@ -282,7 +288,11 @@ impl Parser<'_> {
             let near = did_you_mean(word, THINGS).filter(|_| !is(&OF_SQL));
             let Some(near) = near else { return Ok(None) };
             let message = format!("there is no {verb} {}", short(&word.to_uppercase()));
-            let near = if near == "SEARCH" { "SEARCH INDEX" } else { near };
+            let near = match near {
+                "SEARCH" => "SEARCH INDEX",
+                "SAVED" => "SAVED QUERY",
+                near => near,
+            };
             return Err(vec![Fault::at(span, message).hint(format!("Did you mean {verb} {near}?"))]);
         };
         if is(&["MATERIALIZED"]) {
@@ -391,6 +401,14 @@ impl Parser<'_> {
         if self.at_word(1, "CREATE") && self.at_word(2, "SEARCH") && self.at_word(3, "INDEX") {
             (0..4).for_each(|_| self.advance());
             return Some(self.indexed_table().map(|table| Ddl::Show(Show::CreateSearchIndex(table))));
+        }
+        if self.at_word(1, "CREATE") && self.at_word(2, "SAVED") {
+            (0..3).for_each(|_| self.advance());
+            return Some(self.show_create_saved());
+        }
+        if self.at_word(1, "SAVED") {
+            (0..2).for_each(|_| self.advance());
+            return Some(self.show_saved());
         }
         let is_end = |kind: &TokenKind| matches!(kind, TokenKind::End | TokenKind::Symbol(Symbol::Semicolon));
         if self.at_word(1, "SEARCH") && !is_end(self.kind_at(2)) {
