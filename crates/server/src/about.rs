@@ -77,8 +77,11 @@ pub(crate) fn features(shared: &Shared) -> Vec<&'static str> {
         features.extend(["history", "search", "sql", "views"]);
     }
     #[cfg(feature = "history")]
-    if shared.engine.is_node() {
-        features.push("cluster");
+    {
+        features.push("saved");
+        if shared.engine.is_node() {
+            features.push("cluster");
+        }
     }
     features.sort_unstable();
     features

@@ -130,7 +130,8 @@ impl AdmittedRequest {
         *response.status_mut() = StatusCode::NO_CONTENT;
         let answer = response.headers_mut();
         self.allow_credentials(answer);
-        answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+        answer
+            .insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, PUT, DELETE"));
         if let Some(fields) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
             answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, fields.clone());
         }

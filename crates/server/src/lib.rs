@@ -43,6 +43,8 @@ mod received;
 mod recent;
 mod results;
 #[cfg(feature = "history")]
+mod saved;
+#[cfg(feature = "history")]
 mod search;
 #[cfg(feature = "history")]
 mod sql;

@@ -114,10 +114,9 @@ pub(crate) async fn prepare(
         }
     };
     let ask = QueryRequest::of_json(value, None)?;
-    if let Source::Prepared(_) = ask.source {
-        return Err(
-            Problem::bad_request("a prepared query cannot be prepared again").hint("Write its `query`.")
-        );
+    if let Source::Prepared(_) | Source::Saved(_) = ask.source {
+        return Err(Problem::bad_request("a prepared or saved query cannot be prepared again")
+            .hint("Write its `query`."));
     }
     let (text, has_parameters) = (ask.text(), ask.text().contains('$'));
     if !has_parameters || !ask.parameters.is_empty() {

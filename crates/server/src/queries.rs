@@ -138,7 +138,7 @@ pub(crate) async fn validate(
     Ok(json_response(StatusCode::OK, &answer))
 }
 
-/// The query that a request asks; a prepared one with its text.
+/// The query that a request asks; a prepared or saved one with its text.
 async fn requested_query(
     shared: &Shared,
     headers: &HeaderMap,
@@ -154,8 +154,27 @@ async fn requested_query(
         }
         ask = QueryRequest { parameters: ask.parameters, ..prepared.ask.clone() };
     }
+    let ask = with_saved_text(shared, ask)?;
     check_length(shared, ask.text())?;
     Ok(ask)
+}
+
+/// A saved query with its text and its dialect.
+pub(crate) fn with_saved_text(shared: &Shared, ask: QueryRequest) -> Result<QueryRequest, Problem> {
+    let Source::Saved(name) = &ask.source else { return Ok(ask) };
+    if ask.dialect.is_some() {
+        return Err(Problem::bad_request("a saved query has its dialect already"));
+    }
+    #[cfg(feature = "history")]
+    {
+        let (source, dialect) = crate::saved::source_of(shared, name)?;
+        Ok(QueryRequest { source, dialect: Some(dialect), parameters: ask.parameters })
+    }
+    #[cfg(not(feature = "history"))]
+    {
+        let _ = (shared, name);
+        Err(Problem::bad_request(crate::engine::WITHOUT_HISTORY))
+    }
 }
 
 pub(crate) fn check_length(shared: &Shared, text: &str) -> Result<(), Problem> {

@@ -3,6 +3,7 @@
 //! ```text
 //! {"query": "SELECT …", "parameters": [1, "x"], "dialect": "native"}      BQL; $1 and $2 stand for the values
 //! {"prepared": "id", "parameters": [1, "x"]}                              a query of /v1/prepared
+//! {"saved": "name", "parameters": [1, "x"]}                               a query of /v1/saved/queries
 //! {"filters": […], "aggregation": {…}, …}                                 Bullet's JSON form: any other object
 //! ```
 
@@ -25,7 +26,7 @@ const FORM: &str = "Write {\"query\": \"SELECT …\", \"parameters\": []}, or Bu
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QueryRequest {
     pub(crate) source: Source,
-    /// If none is stated, the prepared query's, or native.
+    /// If none is stated, that of the prepared or saved query, or native.
     pub(crate) dialect: Option<Dialect>,
     pub(crate) parameters: Vec<Literal>,
 }
@@ -38,6 +39,8 @@ pub(crate) enum Source {
     Json(String),
     /// The prepared query of this id.
     Prepared(String),
+    /// The saved query of this name.
+    Saved(String),
 }
 
 impl QueryRequest {
@@ -58,7 +61,7 @@ impl QueryRequest {
             let problem = Problem::bad_request(format!("the body is not valid JSON: {error}"));
             problem.with("line", error.line()).with("column", error.column()).hint(FORM)
         })?;
-        let is_wrapped = ["query", "prepared"].iter().any(|name| value.get(name).is_some());
+        let is_wrapped = ["query", "prepared", "saved"].iter().any(|name| value.get(name).is_some());
         if value.is_object() && !is_wrapped {
             // As it was written, so that faults in it have their places.
             let text = String::from_utf8(body).map_err(|_| Problem::bad_request("the body is not UTF-8"))?;
@@ -79,12 +82,13 @@ impl QueryRequest {
         let mut ask = QueryRequest { source: Source::Bql(String::new()), dialect, parameters: Vec::new() };
         for (name, value) in members {
             match (name.as_str(), value) {
-                ("query" | "prepared", _) if source.is_some() => {
-                    return Err(Problem::bad_request("`query` and `prepared` exclude each other"));
+                ("query" | "prepared" | "saved", _) if source.is_some() => {
+                    return Err(Problem::bad_request("`query`, `prepared` and `saved` exclude each other"));
                 }
                 ("query", Value::String(text)) => source = Some(Source::Bql(text)),
                 ("prepared", Value::String(id)) => source = Some(Source::Prepared(id)),
-                ("query" | "prepared", _) => return Err(not(&name, "a string")),
+                ("saved", Value::String(name)) => source = Some(Source::Saved(name)),
+                ("query" | "prepared" | "saved", _) => return Err(not(&name, "a string")),
                 ("parameters", Value::Null) => {}
                 ("parameters", Value::Array(values)) => ask.parameters = literals(values)?,
                 ("parameters", _) => return Err(not("parameters", "a list")),
@@ -98,7 +102,7 @@ impl QueryRequest {
                 ("dialect", _) => return Err(not("dialect", "a string")),
                 (other, _) => {
                     let detail = format!("no member `{}` beside `query`", cut(other));
-                    let members = "Members are: query or prepared, parameters, dialect.";
+                    let members = "Members are: query, prepared or saved, parameters, dialect.";
                     return Err(Problem::bad_request(detail).hint(members));
                 }
             }
@@ -108,11 +112,11 @@ impl QueryRequest {
         Ok(ask)
     }
 
-    /// The text; of a prepared query there is none here.
+    /// The text; of a prepared or saved query there is none here.
     pub(crate) fn text(&self) -> &str {
         match &self.source {
             Source::Bql(text) | Source::Json(text) => text,
-            Source::Prepared(_) => "",
+            Source::Prepared(_) | Source::Saved(_) => "",
         }
     }
 
@@ -122,7 +126,7 @@ impl QueryRequest {
             dialect: self.dialect.unwrap_or_default(),
             form: match self.source {
                 Source::Json(_) => QueryForm::Json,
-                Source::Bql(_) | Source::Prepared(_) => QueryForm::Bql,
+                Source::Bql(_) | Source::Prepared(_) | Source::Saved(_) => QueryForm::Bql,
             },
             parameters: self.parameters.clone(),
             ..SubmitOptions::default()
@@ -218,7 +222,7 @@ mod tests {
         };
         check(json!([]), "the body is not a JSON object");
         check(json!({"query": 1}), "member `query` is not a string");
-        check(json!({"query": "x", "prepared": "y"}), "`query` and `prepared` exclude each other");
+        check(json!({"query": "x", "prepared": "y"}), "`query`, `prepared` and `saved` exclude each other");
         check(json!({"query": "x", "parameters": [[1]]}), "parameter $1 is a list");
         check(
             json!({"query": "x", "parameters": [1, u64::MAX]}),

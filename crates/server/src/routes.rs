@@ -30,10 +30,10 @@ use crate::{
     status, ws,
 };
 #[cfg(feature = "history")]
-use crate::{backups, changes, cluster, endpoints, search, sql, views};
+use crate::{backups, changes, cluster, endpoints, saved, search, sql, views};
 
 /// The routes, as they are named in metrics.
-const ROUTES: [&str; 45] = [
+const ROUTES: [&str; 50] = [
     "/",
     "/healthz",
     "/readyz",
@@ -60,6 +60,11 @@ const ROUTES: [&str; 45] = [
     "/v1/queries/validate",
     "/v1/queries/{id}",
     "/v1/queries/{id}/results",
+    "/v1/saved/links",
+    "/v1/saved/links/{key}",
+    "/v1/saved/schemas/{name}",
+    "/v1/saved/{kind}",
+    "/v1/saved/{kind}/{name}",
     "/v1/search",
     "/v1/searches",
     "/v1/searches/{id}",
@@ -127,6 +132,11 @@ fn history_routes() -> Router<Arc<Shared>> {
     Router::new()
         .route("/v1/activity/{id}", get(search::activity))
         .route("/v1/activities/search", post(search::activities))
+        .route("/v1/saved/links", post(saved::link))
+        .route("/v1/saved/links/{key}", get(saved::open_link))
+        .route("/v1/saved/schemas/{name}", get(saved::schema))
+        .route("/v1/saved/{kind}", get(saved::list))
+        .route("/v1/saved/{kind}/{name}", get(saved::show).put(saved::put).delete(saved::delete))
         .route("/v1/search", get(search::streams).post(search::streams))
         .route("/v1/streams/{stream}/search", get(search::stream).post(search::stream))
         .route("/v1/streams/{stream}/search/fields", get(search::fields).post(search::fields))

@@ -27,7 +27,7 @@ use crate::{
     parameters::cut,
     problem::Problem,
     queries::sort_of,
-    query_request::{dialect_of, literals},
+    query_request::{Source, dialect_of, literals},
     status::stream_sort_of,
 };
 
@@ -68,7 +68,7 @@ pub(super) enum Op {
 /// A live query.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct QueryFrame {
-    pub(super) text: String,
+    pub(super) source: Source,
     pub(super) dialect: Option<Dialect>,
     pub(super) parameters: Vec<Literal>,
     /// Milliseconds for which it outlives the connection.
@@ -146,9 +146,7 @@ impl Members {
             self.text("op")?.ok_or_else(|| Problem::bad_request("the frame has no member `op`").hint(OPS))?;
         Ok(match op.as_str() {
             "query" => Op::Query(QueryFrame {
-                text: self
-                    .text("text")?
-                    .ok_or_else(|| Problem::bad_request("a query needs the member `text`"))?,
+                source: self.source()?,
                 dialect: self.text("dialect")?.map(|name| dialect_of(&name)).transpose()?,
                 parameters: match self.0.remove("parameters") {
                     None | Some(Value::Null) => Vec::new(),
@@ -191,6 +189,17 @@ impl Members {
                 return Err(Problem::bad_request(format!("there is no operation `{}`", cut(other))).hint(OPS));
             }
         })
+    }
+
+    /// The member `text`, or `saved`.
+    fn source(&mut self) -> Result<Source, Problem> {
+        match (self.text("text")?, self.text("saved")?) {
+            (Some(text), None) if text.trim_start().starts_with('{') => Ok(Source::Json(text)),
+            (Some(text), None) => Ok(Source::Bql(text)),
+            (None, Some(name)) => Ok(Source::Saved(name)),
+            (Some(_), Some(_)) => Err(Problem::bad_request("`text` and `saved` exclude each other")),
+            (None, None) => Err(Problem::bad_request("a query needs the member `text` or `saved`")),
+        }
     }
 
     fn status(&mut self) -> Result<StatusFrame, Problem> {
@@ -329,7 +338,7 @@ mod tests {
         let ask =
             ClientFrame::parse(r#"{"id": 1, "op": "query", "text": "x", "parameters": [1], "linger_ms": 5}"#);
         let query = QueryFrame {
-            text: "x".to_owned(),
+            source: Source::Bql("x".to_owned()),
             dialect: None,
             parameters: vec![Literal::Integer(1)],
             linger_ms: 5,
@@ -357,7 +366,7 @@ mod tests {
             Some(1),
             "there is no operation `fly`. Operations are: query, attach, status, changes, credit, end, ping.",
         );
-        check(r#"{"id": 1, "op": "query"}"#, Some(1), "a query needs the member `text`");
+        check(r#"{"id": 1, "op": "query"}"#, Some(1), "a query needs the member `text` or `saved`");
         check(r#"{"id": 1, "op": "query", "text": 3}"#, Some(1), "member `text` is not a string");
         check(r#"{"id": 1, "op": "ping", "of": 1}"#, Some(1), "no member `of` belongs to this operation");
         check(r#"{"id": 1, "op": "credit", "bytes": -5}"#, Some(1), "member `bytes` is not a whole number");

@@ -15,8 +15,8 @@ use crate::{
     body::heavy,
     columns::columns_json,
     problem::Problem,
-    queries::{check_length, heaviness, or_elsewhere},
-    query_request::{QueryRequest, Source},
+    queries::{check_length, heaviness, or_elsewhere, with_saved_text},
+    query_request::QueryRequest,
     wire,
 };
 
@@ -53,11 +53,9 @@ type Submitted = (Subscription, Option<Vec<QueryColumn>>);
 
 async fn submit(task: &Task, ask: QueryFrame) -> Result<Submitted, Problem> {
     let (shared, principal) = (&task.shared, Principal::anonymous());
-    let source = match ask.text.trim_start().starts_with('{') {
-        true => Source::Json(ask.text),
-        false => Source::Bql(ask.text),
-    };
+    let QueryFrame { source, .. } = ask;
     let request = QueryRequest { source, dialect: ask.dialect, parameters: ask.parameters };
+    let request = with_saved_text(shared, request)?;
     let text = request.text();
     check_length(shared, text)?;
     let mut options = SubmitOptions { linger_ms: ask.linger_ms, ..request.options() };

@@ -25,6 +25,7 @@ mod pubsub;
 mod queries;
 mod recent;
 mod recorded;
+mod saved;
 mod search;
 mod sql;
 mod stream_joins;

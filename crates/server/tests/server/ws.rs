@@ -608,7 +608,7 @@ async fn the_server_tells_what_it_is() {
     let server = Running::storing(directory.path(), |_| {}).await;
     let about = server.get("/v1/server").await.json().await;
     assert_eq!((&about["version"], &about["has_data"]), (&json!(env!("CARGO_PKG_VERSION")), &json!(true)));
-    assert_eq!(about["features"], json!(["history", "search", "sql", "views"]));
+    assert_eq!(about["features"], json!(["history", "saved", "search", "sql", "views"]));
     let alone = Running::start().await;
-    assert_eq!(alone.get("/v1/server").await.json().await["features"], json!([]));
+    assert_eq!(alone.get("/v1/server").await.json().await["features"], json!(["saved"]));
 }

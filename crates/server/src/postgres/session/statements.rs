@@ -3,6 +3,7 @@
 use std::{io, pin::Pin, sync::Arc};
 
 use futures_util::StreamExt;
+use swiftwater_lang::ddl::placeholders;
 use swiftwater_sql::{
     Answer, Command, Dialect, ErrorKind, Parameter, RunOptions, SqlError, WireCopy,
     forms::{PgType, PgWriter},
@@ -524,24 +525,4 @@ fn begins_as_query(text: &str) -> bool {
     ["SELECT", "WITH", "VALUES", "SHOW", "EXPLAIN", "DESCRIBE"]
         .iter()
         .any(|word| first.eq_ignore_ascii_case(word))
-}
-
-/// The largest number of a `$1`, `$2`, … in a text.
-fn placeholders(text: &str) -> usize {
-    let number = |rest: &str| {
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).take(4).collect();
-        digits.parse().unwrap_or(0)
-    };
-    text.match_indices('$').map(|(at, _)| number(&text[at + 1..])).max().unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn placeholders_are_counted() {
-        assert_eq!(placeholders("SELECT $1, $3 + $2"), 3);
-        assert_eq!(placeholders("SELECT '$'"), 0);
-    }
 }
