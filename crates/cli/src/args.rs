@@ -396,11 +396,14 @@ The answer is a table on a terminal and NDJSON in a pipe. Ctrl-C ends the query 
 Exit status: 0 success, 1 the command failed, 2 the query is invalid.")]
 pub(crate) struct QueryArgs {
     /// The query, in BQL or in Bullet's older JSON format
-    #[arg(value_name = "BQL", required_unless_present = "file")]
+    #[arg(value_name = "BQL", required_unless_present_any = ["file", "saved"])]
     pub(crate) query: Option<String>,
     /// File of the query; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "query")]
     pub(crate) file: Option<PathBuf>,
+    /// Name of a query that is saved on the server
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["query", "file", "input", "bullet"])]
+    pub(crate) saved: Option<String>,
     /// The server.
     #[command(flatten)]
     pub(crate) client: ClientArgs,

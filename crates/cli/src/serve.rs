@@ -143,7 +143,7 @@ async fn engine(
         },
         ..settings.history.clone()
     });
-    Ok(match settings.history().or(temporary) {
+    let engine = match settings.history().or(temporary) {
         None => Engine::start(settings.engine.clone(), clock),
         Some(mut history) => {
             history.cluster = cluster(settings, &connections)?;
@@ -151,7 +151,9 @@ async fn engine(
             history.kafka.schemas = settings.kafka.schemas();
             Engine::open(settings.engine.clone(), history, clock).await.map_err(not_opened)?
         }
-    })
+    };
+    engine.set_saved_limits(settings.history.saved.clone());
+    Ok(engine)
 }
 
 /// The connections to Kafka, by name.

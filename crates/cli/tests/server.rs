@@ -586,3 +586,24 @@ fn help_shows_examples() {
     }
     assert_eq!(run(&["--version"]).out, format!("swiftwater {}\n", env!("CARGO_PKG_VERSION")));
 }
+
+#[test]
+fn a_query_is_saved_and_run_by_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = TestServer::start(&["--data", directory.path().to_str().unwrap()]);
+    let sql = |text: &str| run(&["sql", "--server", &server.url, "--output", "csv", text]);
+    let saved =
+        sql("CREATE SAVED QUERY over AS $$SELECT COUNT(*) AS n FROM STREAM(s, 300, TIME) WHERE a > $1$$");
+    assert_eq!(saved.code, Some(0), "{}", saved.err);
+    let ran = run(&["query", "--server", &server.url, "--quiet", "--saved", "over", "-p", "4"]);
+    assert!(ran.code == Some(0) && ran.out.contains("\"n\":0"), "{}{}", ran.out, ran.err);
+    let ran = run(&["query", "--server", &server.url, "--saved", "other"]);
+    assert!(ran.code == Some(1) && ran.err.contains("no saved query `other`"), "{}", ran.err);
+    let ran = run(&["query", "--saved", "over", "SELECT"]);
+    assert!(ran.code == Some(2) && ran.err.contains("cannot be used with"), "{}", ran.err);
+    let wrong = sql("CREATE SAVED QUERY wrong AS $$SELECT a\nFORM STREAM(s)$$");
+    assert!(wrong.err.starts_with("2:6: "), "{}", wrong.err);
+    let wrong = sql("CREATE SAVED DASHBOARD d AS $${\"version\": 2}$$");
+    assert!(wrong.err.contains("/version: this server knows version 1"), "{}", wrong.err);
+    assert!(sql("SHOW SAVED QUERIES").out.lines().nth(1).unwrap().starts_with("over,"));
+}

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &QueryArgs, clock: Arc<dyn Clock>) -> Outcome {
         return Err(Failure::coded(WRONG_QUERY, anyhow::anyhow!(fault)));
     }
     stdio::exit_when_stdout_closes();
-    match input(args) {
+    match input(args).filter(|_| args.saved.is_none()) {
         Some(place) => local::run(args, &text, &place, clock),
         None => {
             refuse_input_flags(args)?;

@@ -39,7 +39,10 @@ async fn ask(args: &QueryArgs, text: &str) -> Outcome {
     let parameters: Vec<_> =
         parameters.into_iter().filter(|(given, _)| *given).map(|(_, text)| text).collect();
     let path = format!("/v1/queries{}{}", if parameters.is_empty() { "" } else { "?" }, parameters.join("&"));
-    let (content_type_sent, body) = if QueryForm::of(text) == QueryForm::Json {
+    let (content_type_sent, body) = if let Some(name) = &args.saved {
+        let body = serde_json::json!({"saved": name, "parameters": parameter_values(args)});
+        ("application/json", body.to_string())
+    } else if QueryForm::of(text) == QueryForm::Json {
         ("application/json", text.to_owned())
     } else if args.parameters.is_empty() {
         ("text/plain; charset=utf-8", text.to_owned())

@@ -5,6 +5,37 @@ use std::net::SocketAddr;
 use super::{DAY, HOUR, KIB, Key, Kind, MIB, TIB, Value};
 
 pub(super) fn keys() -> Vec<Key> {
+    let keys = always();
+    #[cfg(feature = "history")]
+    let keys = {
+        let (mut keys, before) = (keys, "server.sql_text_bytes_max");
+        let at = keys.iter().position(|key| key.name == before).unwrap_or(keys.len());
+        keys.splice(at..at, of_saved_objects());
+        keys
+    };
+    keys
+}
+
+#[cfg(feature = "history")]
+fn of_saved_objects() -> Vec<Key> {
+    vec![
+        number!(
+            "server.saved_max",
+            Kind::Count(0, 1_000_000),
+            history.saved.objects_max,
+            "Maximum number of saved queries, dashboards and notebooks together."
+        ),
+        number!(
+            "server.saved_bytes_max",
+            Kind::Bytes(KIB, 4096 * MIB),
+            history.saved.bytes_max,
+            "Maximum bytes of all saved queries, dashboards and notebooks. They are in memory, and in each \
+             snapshot of the catalog."
+        ),
+    ]
+}
+
+fn always() -> Vec<Key> {
     vec![
         Key {
             name: "server.listen",
