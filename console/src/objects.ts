@@ -10,11 +10,11 @@ import { type Json, parseJson } from './json.ts';
 import { problemOf } from './ndjson.ts';
 import { Poller, type Reading, type Surroundings } from './poll.ts';
 import { type Problem, isObject } from './protocol.ts';
+import { readOnly } from './settings.ts';
 
 export type Row = { [column: string]: Json };
 
-/** True: the console offers nothing that changes anything. */
-export const readOnly = document.documentElement.dataset.mode === 'read_only';
+export { readOnly };
 
 /** A call that the server refused, or that did not reach it (`status` 0). */
 export class Failure extends Error {

@@ -6,6 +6,7 @@ import { documentBase, request } from './client.ts';
 import { copyAs, type Format } from './export.ts';
 import { formatBytes, formatClock, formatDuration, formatNumber, formatShort, formatTime, zoneName } from './format.ts';
 import { type Form, FORMS, writeFragment } from './fragment.ts';
+import { KeepMenu } from './keep_menu.tsx';
 import type { Picture, Status } from './picture.ts';
 import { browserZone, chosenZone, letterKeys, zone } from './settings.ts';
 import { ResultTable, isTyping } from './table.tsx';
@@ -153,6 +154,7 @@ function Toolbar(props: {
       )}
       <ExportMenu tab={tab} picture={picture} drawing={props.drawing} />
       <CopyAsMenu tab={tab} />
+      <KeepMenu tab={tab} />
     </div>
   );
 }

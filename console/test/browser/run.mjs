@@ -8,6 +8,7 @@ import { chromium } from 'playwright-core';
 import { startMock } from '../mock.mjs';
 import { objectTests } from './objects.mjs';
 import { operationsTests } from './operations.mjs';
+import { keepTests } from './keep.mjs';
 import { tests as pageTests } from './tests.mjs';
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
@@ -76,7 +77,7 @@ async function attempt([name, options, body]) {
 }
 
 // Two at a time; what measures time or uses the clipboard runs alone.
-const tests = [...pageTests, ...objectTests, ...operationsTests];
+const tests = [...pageTests, ...objectTests, ...operationsTests, ...keepTests];
 const chosen = tests.filter(([name]) => name.includes(wanted));
 const queue = chosen.filter(([, options]) => options.alone !== true);
 const work = async () => {
