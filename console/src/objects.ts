@@ -60,10 +60,10 @@ export async function openLines(path: string, headers: { [name: string]: string 
 }
 
 /** Sends `body` as it is; the answer's JSON, null if it has none. */
-export async function send(method: 'POST' | 'DELETE', path: string, body: string | null, signal?: AbortSignal): Promise<Json> {
+export async function send(method: 'POST' | 'PUT' | 'DELETE', path: string, body: string | null, signal?: AbortSignal, headers: { [name: string]: string } = {}): Promise<Json> {
   const answer = await call(path, {
     method,
-    ...(body === null ? {} : { body, headers: { 'content-type': 'application/json' } }),
+    ...(body === null ? { headers } : { body, headers: { 'content-type': 'application/json', ...headers } }),
     ...(signal === undefined ? {} : { signal }),
   });
   const text = await answer.text();

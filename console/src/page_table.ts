@@ -6,11 +6,18 @@ import type { Page } from './fragment.ts';
 import { parseJson } from './json.ts';
 import { isObject } from './protocol.ts';
 import type { Tab } from './tabs.ts';
+import { toast } from './ui.tsx';
 
 /** The pages of `pages.js`. */
 export type LazyPage = Exclude<Page, 'home' | 'ask'>;
 /** What `pages.js` has beside the pages: dialogs and lists that other pages open. */
 export interface Later {
+  /** Saves the query of a tab: under its name, or after a form; `asNew`: after a form in any case. */
+  save(tab: Tab, asNew: boolean): void;
+  /** Shows the list of saved queries. */
+  list(): void;
+  /** Opens a saved query in a tab. It does not run. */
+  open(name: string, origin: 'reader' | 'link' | 'other site'): void;
   KeepItems(props: { tab: Tab; close(): void }): JSX.Element;
 }
 export type Pages = { [name in LazyPage]: () => JSX.Element };
@@ -42,6 +49,9 @@ export function isOffered(page: Page): boolean | null {
   if (feature === null) return true;
   return features.value === null ? null : features.value.includes(feature);
 }
+
+/** Whether the server has saved queries and short links. */
+export const hasSaved = (): boolean => features.value?.includes('saved') === true;
 
 /** Asks for the server's features by a plain call, where no connection reports them. */
 export async function askFeatures(): Promise<void> {
@@ -76,4 +86,12 @@ export function loadPages(): Promise<void> {
       loading.value = 'failed';
     });
   return load;
+}
+
+/** Runs `run` with what `pages.js` has, once it is loaded. */
+export async function withLater(run: (later: Later) => void): Promise<void> {
+  await loadPages();
+  const state = loading.value;
+  if (state !== null && typeof state === 'object') run(state.later);
+  else toast('This part of the page cannot be loaded now. Try again.');
 }
