@@ -35,7 +35,17 @@ export function save(tab: Tab, asNew: boolean): void {
   const draft: Draft = { name: ref?.name ?? '', comment: ref?.comment ?? '' };
   if (ref === null || asNew) showForm(tab, draft);
   else if (!changedSince(tab)) toast(`Saved as ${shown(ref.name, 60)} already.`);
-  else void attempt(tab, draft, ref.revision).then((problem) => problem !== null && showForm(tab, draft, problem));
+  else if (!saving.has(tab)) void again(tab, draft, ref.revision);
+}
+
+/** Tabs whose save is on its way: a second one would conflict with the first. */
+const saving = new WeakSet<Tab>();
+
+async function again(tab: Tab, draft: Draft, revision: number): Promise<void> {
+  saving.add(tab);
+  const problem = await attempt(tab, draft, revision);
+  saving.delete(tab);
+  if (problem !== null) showForm(tab, draft, problem);
 }
 
 /** Writes the tab's text; null if that is done or another dialog has taken over. */
@@ -49,7 +59,9 @@ async function attempt(tab: Tab, { name, comment }: Draft, replaces: number | nu
   }
   try {
     const theirs = await readIfThere(name);
-    showVersions(tab, { name, comment }, theirs, replaces === null);
+    // An answer that was lost, or the same work twice: nothing differs.
+    if (theirs !== null && theirs.content === text && (theirs.comment ?? '') === comment) stored(tab, theirs);
+    else showVersions(tab, { name, comment }, theirs, replaces === null);
     return null;
   } catch (error) {
     return problemOfError(error);

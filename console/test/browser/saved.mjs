@@ -83,6 +83,9 @@ export const savedTests = [
     await says(page, 'saved as busy');
     assert.equal(await textOf(page), 'SELECT theirs');
     assert.equal(mock.saved.objects.get('queries/busy').revision, 2);
+    await page.getByRole('textbox', { name: 'Query' }).press('Control+z');
+    assert.equal(await textOf(page), 'SELECT mine');
+    await says(page, 'saved as busy, changed since');
     await write(page, 'SELECT after');
     await page.keyboard.press('Control+s');
     await says(page, 'saved as busy');
@@ -97,6 +100,18 @@ export const savedTests = [
     await says(page, 'saved as busy');
     assert.equal(mock.saved.objects.get('queries/busy').content, 'SELECT mine');
     assert.equal(mock.saved.writes.at(-1).wanted, '"3"');
+  }],
+  ['saved: the same change twice is no conflict', {}, async ({ open, mock }) => {
+    mock.saved.put('busy', 'SELECT 1');
+    const page = await open('#/ask/saved/busy');
+    await says(page, 'saved as busy');
+    await editing(page);
+    mock.saved.put('busy', 'SELECT same');
+    await write(page, 'SELECT same');
+    await page.keyboard.press('Control+s');
+    await says(page, 'saved as busy');
+    assert.equal(mock.saved.objects.get('queries/busy').revision, 2);
+    assert.equal(await page.getByRole('dialog').count(), 0);
   }],
   ['saved: a conflict, mine under another name', {}, async ({ open, mock }) => {
     const page = await inConflict(open, mock);
