@@ -5,8 +5,9 @@ import { Fields } from './fields.tsx';
 import { formatTime } from './format.ts';
 import { Editor } from './query_editor.tsx';
 import { Result } from './result.tsx';
+import { SavedButton } from './saved_controls.tsx';
 import { fieldsOpen, zone } from './settings.ts';
-import { type Tab, active, activeId, closeTab, history, persistent, loaded, openTab, running, tabs } from './tabs.ts';
+import { type Tab, active, activeId, changedSince, closeTab, history, persistent, loaded, openTab, running, tabs } from './tabs.ts';
 import { visible, cut } from './text.ts';
 import { Dialog, Icon } from './ui.tsx';
 
@@ -34,6 +35,7 @@ export function Ask(): JSX.Element {
 }
 
 function titleOf(tab: Tab): string {
+  if (tab.saved.value !== null) return visible(cut(tab.saved.value.name, 28));
   const text = cut(tab.text.value.trimStart(), 400).replace(/\s+/g, ' ').trim();
   return text === '' ? 'New question' : visible(cut(text.replace(/^select\s+/i, ''), 28));
 }
@@ -72,6 +74,12 @@ function TabBar(): JSX.Element {
           >
             {running(tab) && <i class="dot" aria-hidden="true" />}
             {titleOf(tab)}
+            {changedSince(tab) && (
+              <>
+                <span aria-hidden="true">*</span>
+                <span class="unseen">, changed since it was saved</span>
+              </>
+            )}
             {running(tab) && <span class="unseen">, running</span>}
           </button>
         ))}
@@ -88,6 +96,7 @@ function TabBar(): JSX.Element {
       <button type="button" class="quiet" onClick={() => setHistoryOpen(true)}>
         History
       </button>
+      <SavedButton />
       {historyOpen && <HistoryDialog onClose={() => setHistoryOpen(false)} />}
     </div>
   );

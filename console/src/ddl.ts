@@ -86,6 +86,12 @@ const target = (into: string, stream: string): string => (/^https?:/i.test(into.
 export const createAlert = (name: string, view: string, condition: string, into: string): string =>
   `CREATE ALERT ${quoteName(name)} ON ${quoteName(view)} WHEN ${condition.trim()} INTO ${target(into, '')}`;
 
+/** Of a query, in parentheses on lines of their own: a comment at its end would hide them. */
+export const createAlertOn = (name: string, query: string, condition: string, into: string): string =>
+  `CREATE ALERT ${quoteName(name)} ON (\n${query.trim()}\n) WHEN ${condition.trim()} INTO ${target(into, '')}`;
+
+export const createEventSink = (name: string, query: string, into: string): string => `CREATE SINK ${quoteName(name)} FROM (\n${query.trim()}\n) INTO ${target(into, 'STREAM ')}`;
+
 /** Of a view with windows, or of `CHANGES OF view`. */
 export function createSink(name: string, view: string, into: string): string {
   const of = /^changes\s+of\s+(\S.*)$/i.exec(view.trim())?.[1];

@@ -1,9 +1,11 @@
 /**
- * The page's state in the address's fragment: `#/ask?q=SELECT…&form=lines`, `#/streams/NAME`.
+ * The page's state in the address's fragment: `#/ask?q=SELECT…&form=lines`, `#/ask/saved/NAME`, `#/streams/NAME`, `#/s/KEY`.
  *
  * Whatever the fragment has, reading it gives a valid state: unknown names are left out, unknown pages are Home. A state that
  * came by an address runs nothing by itself; that rule is the page's, and nothing here can state otherwise.
  */
+
+import { isDots } from './text.ts';
 
 export const PAGES = ['home', 'ask', 'streams', 'views', 'jobs', 'operations', 'search', 'cluster'] as const;
 export type Page = (typeof PAGES)[number];
@@ -18,6 +20,10 @@ export interface State {
   object?: string;
   /** The query's text, of page `ask`. */
   text?: string;
+  /** The name of a saved query, of page `ask`. */
+  saved?: string;
+  /** The key of a short link: the state is another one, which the server has. The page is `home` until it is known. */
+  link?: string;
   dialect?: Dialect;
   /** Values of `$1`, `$2` …, each as JSON text. */
   parameters?: string[];
@@ -28,6 +34,10 @@ export interface State {
   zone?: string;
 }
 
+/** The first segments of the addresses of short links, and of saved queries below `ask`. */
+const SHORT = 's';
+const SAVED = 'saved';
+
 /** The longest text that a link carries. */
 export const TEXT_MAX = 100_000;
 
@@ -37,12 +47,18 @@ export function readFragment(fragment: string): State {
   const path = mark < 0 ? raw : raw.slice(0, mark);
   const values = new URLSearchParams(mark < 0 ? '' : raw.slice(mark + 1));
   const [, name = '', ...rest] = path.split('/');
+  if (name === SHORT) {
+    const link = decoded(rest.join('/'));
+    return link === '' || isDots(link) ? { page: 'home' } : { page: 'home', link };
+  }
   const state: State = { page: PAGES.find((known) => known === name) ?? 'home' };
   const object = decoded(rest.join('/'));
   if (object !== '' && hasObjects(state.page)) state.object = object;
   const zone = values.get('zone');
   if (zone !== null && isZone(zone)) state.zone = zone;
   if (state.page !== 'ask') return state;
+  const saved = rest[0] === SAVED ? decoded(rest.slice(1).join('/')) : '';
+  if (saved !== '') state.saved = saved;
   const text = values.get('q');
   if (text !== null && text.length <= TEXT_MAX) state.text = text;
   if (values.get('dialect') === 'bullet') state.dialect = 'bullet';
@@ -56,6 +72,7 @@ export function readFragment(fragment: string): State {
 }
 
 export function writeFragment(state: State): string {
+  if (state.link !== undefined) return `#/${SHORT}/${encodeURIComponent(wellFormed(state.link))}`;
   const values = new URLSearchParams();
   if (state.page === 'ask') {
     if (state.text !== undefined) values.set('q', wellFormed(state.text));
@@ -67,7 +84,8 @@ export function writeFragment(state: State): string {
   if (state.zone !== undefined) values.set('zone', state.zone);
   const query = values.toString();
   const object = hasObjects(state.page) && state.object !== undefined && state.object !== '' ? `/${encodeURIComponent(wellFormed(state.object))}` : '';
-  return `#/${state.page === 'home' ? '' : state.page}${object}${query === '' ? '' : `?${query}`}`;
+  const saved = state.page === 'ask' && state.saved !== undefined && state.saved !== '' ? `/${SAVED}/${encodeURIComponent(wellFormed(state.saved))}` : '';
+  return `#/${state.page === 'home' ? '' : state.page}${object}${saved}${query === '' ? '' : `?${query}`}`;
 }
 
 const hasObjects = (page: Page): boolean => page !== 'home' && page !== 'ask';

@@ -10,6 +10,7 @@ import { formatBytes, formatClock, formatDuration, formatNumber, formatShort, fo
 import { type Json, formatJson, parseJson } from './json.ts';
 import { isObject } from './protocol.ts';
 import { addressOf, go } from './route.ts';
+import { SavedRecent } from './saved_controls.tsx';
 import { isDark, zone } from './settings.ts';
 import { Rates, SECONDS } from './streams_history.ts';
 import { history, openTab, run } from './tabs.ts';
@@ -92,6 +93,7 @@ export function Home(): JSX.Element {
             <div class="column">
               {current !== null && <Examples stream={current} key={current} />}
               <Recent />
+              <SavedRecent ready={begun.value} />
               <details class="panel send">
                 <summary>Send events</summary>
                 <SendExamples stream={current ?? 'clicks'} />

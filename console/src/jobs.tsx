@@ -2,10 +2,11 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { documentBase } from './client.ts';
-import { type Kind, createAlert, createJob, createSink, dropStatement, endpointName, sqlText } from './ddl.ts';
+import { type Kind, createAlert, createAlertOn, createEventSink, createJob, createSink, dropStatement, endpointName, sqlText } from './ddl.ts';
 import { quoteName } from './examples.ts';
 import { formatBytes, formatDuration, formatNumber, formatShort } from './format.ts';
 import { formatJson } from './json.ts';
+import { type Begin, LeftOut, takeBegin } from './keep_form.tsx';
 import { type Row, problemOfError, readOnly, rowsOf, useWatch } from './objects.ts';
 import { type Action, ActionDialog, Code, type Column, Condition, Empty, Field, Fold, ObjectLink, ObjectTable, PageHeading, Panel, ProblemBox, StatementForm, TextArea, numberOf, shown, textOf, timeText, valueText } from './parts.tsx';
 import type { Problem } from './protocol.ts';
@@ -87,10 +88,10 @@ function StatementDialog({ title, create, onClose }: { title: string; create: st
   );
 }
 
-/** A form that fills a statement from a few texts. All of them are needed. */
-function CreateForm({ fields, area, make, button, done }: { fields: ReadonlyArray<readonly [label: string, placeholder: string]>; area?: string; make(values: readonly string[]): string; button: string; done(): void }): JSX.Element {
+/** A form that fills a statement from a few texts. All of them are needed. `begin`: the text that the area begins with. */
+function CreateForm({ fields, area, begin = null, make, button, done }: { fields: ReadonlyArray<readonly [label: string, placeholder: string]>; area?: string; begin?: Begin | null; make(values: readonly string[]): string; button: string; done(): void }): JSX.Element {
   const count = fields.length + (area === undefined ? 0 : 1);
-  const [values, setValues] = useState<readonly string[]>(() => new Array<string>(count).fill(''));
+  const [values, setValues] = useState<readonly string[]>(() => Array.from({ length: count }, (_, i) => (i === fields.length ? (begin?.query ?? '') : '')));
   const put = (index: number) => (value: string) => setValues(values.map((before, i) => (i === index ? value : before)));
   const whole = values.every((value) => value.trim() !== '');
   return (
@@ -101,12 +102,14 @@ function CreateForm({ fields, area, make, button, done }: { fields: ReadonlyArra
         ))}
       </div>
       {area !== undefined && <TextArea label={area} rows={4} value={values[fields.length] ?? ''} onInput={put(fields.length)} />}
+      <LeftOut of={begin} />
     </StatementForm>
   );
 }
 
 function Alerts({ open }: { open: Open }): JSX.Element {
   const read = useWatch('SHOW ALERTS', LIST_MS);
+  const [begin, setBegin] = useState(() => takeBegin('alert'));
   // Firing alerts first, then those that fail.
   const rows = failingFirst(rowsOf(read.data ?? [])).sort((a, b) => Number(numberOf(b.firing) > 0) - Number(numberOf(a.firing) > 0));
   const columns: Array<Column<Row>> = [
@@ -127,15 +130,27 @@ function Alerts({ open }: { open: Open }): JSX.Element {
       <Condition of={read} />
       {read.data !== null && rows.length === 0 && <Empty text="There is no alert. An alert reports the keys of a view that meet a condition:" example={'CREATE STREAM alerts WITH (store = true);\nCREATE ALERT popular ON pages WHEN n > 100 INTO alerts;'} />}
       {rows.length > 0 && <ObjectTable caption="Alerts" columns={columns} rows={rows} keyOf={(row) => textOf(row.alert)} />}
-      <Fold title="Create an alert">
-        {(close) => (
-          <CreateForm
-            fields={[['Name', ''], ['View', 'pages'], ['Condition', 'n > 100'], ['Into the stream or webhook', 'alerts']]}
-            make={([name = '', view = '', condition = '', into = '']) => createAlert(name.trim(), view.trim(), condition, into)}
-            button="Create the alert"
-            done={() => (close(), read.again())}
-          />
-        )}
+      <Fold title="Create an alert" begin={begin !== null}>
+        {(close) =>
+          begin === null ? (
+            <CreateForm
+              key="by names"
+              fields={[['Name', ''], ['View', 'pages'], ['Condition', 'n > 100'], ['Into the stream or webhook', 'alerts']]}
+              make={([name = '', view = '', condition = '', into = '']) => createAlert(name.trim(), view.trim(), condition, into)}
+              button="Create the alert"
+              done={() => (close(), read.again())}
+            />
+          ) : (
+            <CreateForm
+              fields={[['Name', ''], ['Condition', `${begin.measure || 'n'} > 100`], ['Into the stream or webhook', 'alerts']]}
+              area="Query, in place of a view"
+              begin={begin}
+              make={([name = '', condition = '', into = '', query = '']) => createAlertOn(name.trim(), query, condition, into)}
+              button="Create the alert"
+              done={() => (close(), setBegin(null), read.again())}
+            />
+          )
+        }
       </Fold>
     </Panel>
   );
@@ -235,6 +250,7 @@ function History({ job, onClose }: { job: string; onClose(): void }): JSX.Elemen
 
 function Sinks({ open }: { open: Open }): JSX.Element {
   const read = useWatch('SHOW SINKS', LIST_MS);
+  const [begin, setBegin] = useState(() => takeBegin('sink'));
   const rows = failingFirst(rowsOf(read.data ?? []));
   const behind = (row: Row): string => {
     if (typeof row.behind_ms === 'number') return formatDuration(row.behind_ms);
@@ -261,15 +277,27 @@ function Sinks({ open }: { open: Open }): JSX.Element {
       <Condition of={read} />
       {read.data !== null && rows.length === 0 && <Empty text="There is no sink. A sink delivers the closed windows or the changes of a view, or events:" example={"CREATE SINK out FROM CHANGES OF pages INTO WEBHOOK 'https://example.com/pages';"} />}
       {rows.length > 0 && <ObjectTable caption="Sinks" columns={columns} rows={rows} keyOf={(row) => textOf(row.sink)} />}
-      <Fold title="Create a sink">
-        {(close) => (
-          <CreateForm
-            fields={[['Name', ''], ['View with windows, or CHANGES OF view', 'CHANGES OF pages'], ['Into the stream or webhook', 'https://example.com/rows']]}
-            make={([name = '', view = '', into = '']) => createSink(name.trim(), view.trim(), into)}
-            button="Create the sink"
-            done={() => (close(), read.again())}
-          />
-        )}
+      <Fold title="Create a sink" begin={begin !== null}>
+        {(close) =>
+          begin === null ? (
+            <CreateForm
+              key="by names"
+              fields={[['Name', ''], ['View with windows, or CHANGES OF view', 'CHANGES OF pages'], ['Into the stream or webhook', 'https://example.com/rows']]}
+              make={([name = '', view = '', into = '']) => createSink(name.trim(), view.trim(), into)}
+              button="Create the sink"
+              done={() => (close(), read.again())}
+            />
+          ) : (
+            <CreateForm
+              fields={[['Name', ''], ['Into the stream or webhook', 'https://example.com/rows']]}
+              area="Query, with a row for each event"
+              begin={begin}
+              make={([name = '', into = '', query = '']) => createEventSink(name.trim(), query, into)}
+              button="Create the sink"
+              done={() => (close(), setBegin(null), read.again())}
+            />
+          )
+        }
       </Fold>
     </Panel>
   );

@@ -3,9 +3,11 @@ import { render } from 'preact';
 import { start } from './client.ts';
 import type { State } from './fragment.ts';
 import { readFragment } from './fragment.ts';
-import { onAddress } from './route.ts';
+import { withLater } from './page_table.ts';
+import { onAddress, replaceAddress } from './route.ts';
 import { applySettings, chosenZone } from './settings.ts';
 import { Shell } from './shell.tsx';
+import { followShortLink } from './short_links.tsx';
 import { chooseForm, look, openTab, openTabs } from './tabs.ts';
 
 const html = document.documentElement;
@@ -14,6 +16,16 @@ const assets = document.querySelector<HTMLScriptElement>('script[data-base]')?.d
 /** Shows the question of a link. It never runs by itself: the reader sees it first. */
 function show(state: State, origin: 'link' | 'other site'): void {
   if (state.zone !== undefined) chosenZone.value = state.zone;
+  if (state.link !== undefined) {
+    void followShortLink(state.link, (fragment) => show(replaceAddress(fragment), origin));
+    return;
+  }
+  if (state.saved !== undefined) {
+    const name = state.saved;
+    window.history.replaceState(null, '', '#/ask');
+    void withLater((later) => later.open(name, origin));
+    return;
+  }
   if (state.page !== 'ask' || state.text === undefined) return;
   const tab = openTab(state.text, state.dialect, state.parameters);
   if (tab.asked.value === null) tab.origin.value = origin;

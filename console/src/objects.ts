@@ -10,11 +10,11 @@ import { type Json, parseJson } from './json.ts';
 import { problemOf } from './ndjson.ts';
 import { Poller, type Reading, type Surroundings } from './poll.ts';
 import { type Problem, isObject } from './protocol.ts';
+import { readOnly } from './settings.ts';
 
 export type Row = { [column: string]: Json };
 
-/** True: the console offers nothing that changes anything. */
-export const readOnly = document.documentElement.dataset.mode === 'read_only';
+export { readOnly };
 
 /** A call that the server refused, or that did not reach it (`status` 0). */
 export class Failure extends Error {
@@ -60,10 +60,10 @@ export async function openLines(path: string, headers: { [name: string]: string 
 }
 
 /** Sends `body` as it is; the answer's JSON, null if it has none. */
-export async function send(method: 'POST' | 'DELETE', path: string, body: string | null, signal?: AbortSignal): Promise<Json> {
+export async function send(method: 'POST' | 'PUT' | 'DELETE', path: string, body: string | null, signal?: AbortSignal, headers: { [name: string]: string } = {}): Promise<Json> {
   const answer = await call(path, {
     method,
-    ...(body === null ? {} : { body, headers: { 'content-type': 'application/json' } }),
+    ...(body === null ? { headers } : { body, headers: { 'content-type': 'application/json', ...headers } }),
     ...(signal === undefined ? {} : { signal }),
   });
   const text = await answer.text();

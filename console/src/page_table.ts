@@ -5,9 +5,21 @@ import { connection, getText } from './client.ts';
 import type { Page } from './fragment.ts';
 import { parseJson } from './json.ts';
 import { isObject } from './protocol.ts';
+import type { Tab } from './tabs.ts';
+import { toast } from './ui.tsx';
 
 /** The pages of `pages.js`. */
 export type LazyPage = Exclude<Page, 'home' | 'ask'>;
+/** What `pages.js` has beside the pages: dialogs and lists that other pages open. */
+export interface Later {
+  /** Saves the query of a tab: under its name, or after a form; `asNew`: after a form in any case. */
+  save(tab: Tab, asNew: boolean): void;
+  /** Shows the list of saved queries. */
+  list(): void;
+  /** Opens a saved query in a tab. It does not run. */
+  open(name: string, origin: 'reader' | 'link' | 'other site'): void;
+  KeepItems(props: { tab: Tab; close(): void }): JSX.Element;
+}
 export type Pages = { [name in LazyPage]: () => JSX.Element };
 
 /** In the order of the navigation. `feature` is one of the server's `features`; null: every server has what the page needs. */
@@ -38,6 +50,9 @@ export function isOffered(page: Page): boolean | null {
   return features.value === null ? null : features.value.includes(feature);
 }
 
+/** Whether the server has saved queries and short links. */
+export const hasSaved = (): boolean => features.value?.includes('saved') === true;
+
 /** Asks for the server's features by a plain call, where no connection reports them. */
 export async function askFeatures(): Promise<void> {
   try {
@@ -50,23 +65,33 @@ export async function askFeatures(): Promise<void> {
   }
 }
 
-export type Loading = { pages: Pages } | 'loading' | 'failed' | null;
+export type Loading = { pages: Pages; later: Later } | 'loading' | 'failed' | null;
 /** How far `pages.js` is; null: nobody has asked for it. */
 export const loading = signal<Loading>(null);
 let tries = 0;
+let load: Promise<void> = Promise.resolve();
 
 /** Loads `pages.js`, once. After a failure it may be called again. */
-export function loadPages(): void {
-  if (loading.value !== null && loading.value !== 'failed') return;
+export function loadPages(): Promise<void> {
+  if (loading.value !== null && loading.value !== 'failed') return load;
   loading.value = 'loading';
   // Browsers remember that a module could not be loaded, so each try has an address of its own.
   const address = tries === 0 ? './pages.js' : `./pages.js?try=${tries}`;
   tries += 1;
-  import(address)
-    .then((module: { pages: Pages }) => {
-      loading.value = { pages: module.pages };
+  load = import(address)
+    .then((module: { pages: Pages; later: Later }) => {
+      loading.value = { pages: module.pages, later: module.later };
     })
     .catch(() => {
       loading.value = 'failed';
     });
+  return load;
+}
+
+/** Runs `run` with what `pages.js` has, once it is loaded. */
+export async function withLater(run: (later: Later) => void): Promise<void> {
+  await loadPages();
+  const state = loading.value;
+  if (state !== null && typeof state === 'object') run(state.later);
+  else toast('This part of the page cannot be loaded now. Try again.');
 }

@@ -378,12 +378,16 @@ export function StatementForm(props: { statement: string | null; button: string;
   );
 }
 
-/** A panel that a button opens, for a form. Nothing in a read-only console. */
-export function Fold({ title, children }: { title: string; children(close: () => void): ComponentChildren }): JSX.Element | null {
-  const [open, setOpen] = useState(false);
+/** A panel that a button opens, for a form; `begin`: it is open, with the focus in it. Nothing in a read-only console. */
+export function Fold({ title, begin, children }: { title: string; begin?: boolean; children(close: () => void): ComponentChildren }): JSX.Element | null {
+  const [open, setOpen] = useState(begin === true);
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (begin === true) box.current?.querySelector('input')?.focus();
+  }, []);
   if (readOnly) return null;
   return (
-    <div class="fold">
+    <div class="fold" ref={box}>
       <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
         {title}
       </button>

@@ -7,6 +7,7 @@ import { callAround } from './bql.ts';
 import type { QueryEditor } from './editor.ts';
 import { PARAMETERS_MAX, parameterCount } from './parameters.ts';
 import { endOfToken, offsetOf, readPlace } from './places.ts';
+import { SaveControls } from './saved_controls.tsx';
 import { type Tab, pause, run, running, stop } from './tabs.ts';
 import { cut, visible } from './text.ts';
 import { Icon } from './ui.tsx';
@@ -121,6 +122,7 @@ export function Editor({ tab }: { tab: Tab }): JSX.Element {
           <Icon name={paused ? 'run' : 'pause'} />
           {paused ? 'Resume' : 'Pause'}
         </button>
+        <SaveControls tab={tab} />
         <span class="spring" />
         {asked !== null && asked.text !== text && <span class="dim">The result is of an earlier text.</span>}
         <label class="select">

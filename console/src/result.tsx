@@ -6,8 +6,10 @@ import { documentBase, request } from './client.ts';
 import { copyAs, type Format } from './export.ts';
 import { formatBytes, formatClock, formatDuration, formatNumber, formatShort, formatTime, zoneName } from './format.ts';
 import { type Form, FORMS, writeFragment } from './fragment.ts';
+import { KeepMenu } from './keep_menu.tsx';
 import type { Picture, Status } from './picture.ts';
 import { browserZone, chosenZone, letterKeys, zone } from './settings.ts';
+import { copyLink } from './short_links.tsx';
 import { ResultTable, isTyping } from './table.tsx';
 import { type Tab, chooseForm, look, pause, questionOf, step } from './tabs.ts';
 import { visible } from './text.ts';
@@ -153,6 +155,7 @@ function Toolbar(props: {
       )}
       <ExportMenu tab={tab} picture={picture} drawing={props.drawing} />
       <CopyAsMenu tab={tab} />
+      <KeepMenu tab={tab} />
     </div>
   );
 }
@@ -192,10 +195,10 @@ function ExportMenu({ tab, picture, drawing }: { tab: Tab; picture: Picture; dra
 
 function CopyAsMenu({ tab }: { tab: Tab }): JSX.Element {
   const server = documentBase.replace(/\/$/, '');
-  const link = () => {
+  const fragment = () => {
     const question = questionOf(tab);
     const { form, measure } = tab.view.value;
-    const fragment = writeFragment({
+    return writeFragment({
       page: 'ask',
       text: question.text,
       dialect: question.dialect,
@@ -204,13 +207,12 @@ function CopyAsMenu({ tab }: { tab: Tab }): JSX.Element {
       ...(form === null ? {} : { form }),
       ...(measure === null ? {} : { measure }),
     });
-    return `${location.href.split('#')[0]}${fragment}`;
   };
   return (
     <Menu label="Share" quiet>
       {(close) => (
         <>
-          <button type="button" onClick={() => (close(), void copyText(link(), 'Link'))}>
+          <button type="button" onClick={() => (close(), void copyLink(fragment()))}>
             Copy link
           </button>
           {(['curl', 'cli', 'python'] as const).map((kind) => (

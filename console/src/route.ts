@@ -20,6 +20,14 @@ export function go(to: Page, name: string | null = null): void {
   window.scrollTo(0, 0);
 }
 
+/** Puts another address in the place of this one, and shows what it names. */
+export function replaceAddress(fragment: string): State {
+  const state = readFragment(fragment);
+  window.history.replaceState(null, '', fragment);
+  show(state.page, state.object ?? null);
+  return state;
+}
+
 /** Calls `opened` with the state of each address that the reader opens from now on. */
 export function onAddress(opened: (state: State) => void): void {
   const read = () => {

@@ -32,6 +32,7 @@ import {
 } from './search_state.ts';
 import { Condition, Panel, ProblemBox, shown } from './parts.tsx';
 import { zone } from './settings.ts';
+import { copyLink } from './short_links.tsx';
 import { isDots, visible } from './text.ts';
 import { Dialog, Icon, announce, copyText } from './ui.tsx';
 
@@ -320,7 +321,7 @@ function WordsForm(props: { state: SearchState; problem: Problem | null; followi
             <Icon name="run" /> Follow
           </button>
         )}
-        <button type="button" onClick={() => void copyText(new URL(writeSearch(state), location.href).href, 'Link')}>
+        <button type="button" onClick={() => void copyLink(writeSearch(state))}>
           Copy link
         </button>
       </div>
@@ -570,7 +571,7 @@ function ActivityPart({ state, asked, run, change, open }: PartProps): JSX.Eleme
           <button type="submit" class="primary" disabled={id === ''}>
             <Icon name="search" /> Show activity
           </button>
-          <button type="button" disabled={id === ''} onClick={() => void copyText(new URL(writeSearch(state), location.href).href, 'Link')}>
+          <button type="button" disabled={id === ''} onClick={() => void copyLink(writeSearch(state))}>
             Copy link
           </button>
         </div>

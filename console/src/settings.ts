@@ -5,6 +5,8 @@ import { isZone } from './fragment.ts';
 export type Theme = 'system' | 'dark' | 'light';
 
 const NAME = 'swiftwater-console';
+/** True: the console offers nothing that changes anything. */
+export const readOnly = document.documentElement.dataset.mode === 'read_only';
 export const browserZone = new Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 function load(): { [name: string]: unknown } {

@@ -9,13 +9,14 @@ import { isZone } from './fragment.ts';
 import { Home, ask, examples } from './home.tsx';
 import { quoteName } from './examples.ts';
 import type { Page } from './fragment.ts';
-import { type LazyPage, TITLES, askFeatures, features, isOffered, loadPages, loading, titleOf } from './page_table.ts';
+import { type LazyPage, TITLES, askFeatures, features, hasSaved, isOffered, loadPages, loading, titleOf } from './page_table.ts';
 import { addressOf, go, object, page } from './route.ts';
-import { type Theme, browserZone, chosenZone, letterKeys, theme, zone } from './settings.ts';
+import { openByName, openList, recentSaved } from './saved_controls.tsx';
+import { type Theme, browserZone, chosenZone, letterKeys, readOnly, theme, zone } from './settings.ts';
 import { isTyping } from './table.tsx';
 import { history, openTab } from './tabs.ts';
 import { cut, visible } from './text.ts';
-import { Announcer, Dialog, Icon, Menu, Toast, announce } from './ui.tsx';
+import { Announcer, Dialog, Icon, Menu, Toast, announce, overlay } from './ui.tsx';
 
 const open = signal<'keys' | 'palette' | 'licences' | 'zone' | null>(null);
 const close = () => {
@@ -89,6 +90,7 @@ export function Shell({ build, assets }: { build: string; assets: string }): JSX
       {page.value === 'home' ? <Home /> : page.value === 'ask' ? <Ask /> : <Later page={page.value} key={page.value} />}
       <Toast />
       <Announcer />
+      {overlay.value}
       {open.value === 'keys' && <KeysDialog />}
       {open.value === 'palette' && <Palette />}
       {open.value === 'licences' && <LicencesDialog assets={assets} />}
@@ -254,6 +256,7 @@ function KeysDialog(): JSX.Element {
   const keys: Array<[string, string]> = [
     ['Ctrl+Enter', 'run the question'],
     ['Ctrl+Space', 'in the editor: open the list of completions. Enter or Tab takes one, Esc closes it'],
+    ...(hasSaved() && !readOnly ? [['Ctrl+S', 'save the question'] as [string, string]] : []),
     ['F8', 'in the editor: go to the next fault'],
     ['Ctrl+K', 'find pages, streams, questions'],
     ['Space', 'pause and resume a result'],
@@ -331,6 +334,8 @@ function choices(): Choice[] {
     all.push({ kind: 'stream', name: stream.name, detail: 'events as they come', run: () => ask({ text }) });
     all.push({ kind: 'stream', name: stream.name, detail: 'its page', run: () => go('streams', stream.name) });
   }
+  if (hasSaved()) all.push({ kind: 'action', name: 'Saved queries', detail: '', run: openList });
+  for (const saved of hasSaved() ? recentSaved.value : []) all.push({ kind: 'saved', name: saved.name, detail: saved.comment ?? '', run: () => openByName(saved.name) });
   for (const example of examples.value) all.push({ kind: 'example', name: example.title, detail: example.text, run: () => ask(example) });
   for (const past of history.value) {
     const show = () => {
@@ -346,7 +351,7 @@ function Palette(): JSX.Element {
   const [find, setFind] = useState('');
   const [at, setAt] = useState(0);
   const list = useRef<HTMLUListElement>(null);
-  const all = useMemo(choices, [streams.value, examples.value, history.value, features.value]);
+  const all = useMemo(choices, [streams.value, examples.value, history.value, features.value, recentSaved.value]);
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   const found = all.filter((choice) => words.every((word) => `${choice.kind} ${choice.name} ${choice.detail}`.toLowerCase().includes(word))).slice(0, 50);
   const marked = Math.min(at, Math.max(0, found.length - 1));

@@ -10,6 +10,16 @@ export const HISTORY_MAX = 200;
 export const DRAFTS_MAX = 40;
 export const ANSWER_LENGTH_MAX = 100_000;
 
+/** The saved query that a draft is of, as it was when it was read or saved last. */
+export interface SavedRef {
+  name: string;
+  revision: number;
+  comment: string | null;
+  text: string;
+  /** False: the server deletes it when it ends. */
+  kept: boolean;
+}
+
 export interface Draft {
   id: number;
   text: string;
@@ -20,6 +30,7 @@ export interface Draft {
   measure: string | null;
   /** The last answer, as `LiveQuery.save` writes it. */
   answer: string | null;
+  saved?: SavedRef | null;
 }
 
 export interface Past {
@@ -78,6 +89,14 @@ function isDraft(value: unknown): value is Draft {
   return (
     typeof draft === 'object' && draft !== null && typeof draft.id === 'number' && typeof draft.text === 'string' && Array.isArray(draft.parameters)
   );
+}
+
+/** A stored reference; null where another version of the page wrote something else. */
+export function readRef(value: unknown): SavedRef | null {
+  const ref = value as Partial<SavedRef> | null | undefined;
+  if (typeof ref !== 'object' || ref === null) return null;
+  if (typeof ref.name !== 'string' || typeof ref.revision !== 'number' || typeof ref.text !== 'string') return null;
+  return { name: ref.name, revision: ref.revision, comment: typeof ref.comment === 'string' ? ref.comment : null, text: ref.text, kept: ref.kept !== false };
 }
 
 function isPast(value: unknown): value is Past {

@@ -11,7 +11,7 @@ import { parameterCount, readParameter } from './parameters.ts';
 import { type Picture, VIEW, type View } from './picture.ts';
 import type { Question } from './protocol.ts';
 import { page } from './route.ts';
-import { ANSWER_LENGTH_MAX, DRAFTS_MAX, type Past, type Store, openStore } from './store.ts';
+import { ANSWER_LENGTH_MAX, DRAFTS_MAX, type Past, type SavedRef, type Store, openStore, readRef } from './store.ts';
 
 const SAVE_MS = 300;
 const SAVE_ANSWER_MS = 5000;
@@ -28,6 +28,8 @@ export interface Tab {
   /** How the text came here, for the notice that nothing runs by itself. */
   origin: Signal<'reader' | 'link' | 'other site'>;
   playing: Signal<boolean>;
+  /** The saved query that this text is of; the text may have changed since. */
+  saved: Signal<SavedRef | null>;
   close(): void;
 }
 
@@ -58,6 +60,7 @@ export async function openTabs(): Promise<void> {
       if (tabs.value.length >= DRAFTS_MAX) break;
       const tab = makeTab(draft.id, draft.text, draft.dialect === 'bullet' ? 'bullet' : 'native', draft.parameters.map(String), draft.answer);
       tab.view.value = { ...VIEW, form: draft.form ?? null, measure: draft.measure ?? null };
+      tab.saved.value = readRef(draft.saved);
       if (typeof draft.answer === 'string') {
         tab.asked.value = questionOf(tab);
         post({ do: 'restore', result: tab.id, question: tab.asked.value, answer: draft.answer, resume: resumable.has(tab.id) });
@@ -127,6 +130,7 @@ function makeTab(id: number, text: string, dialect: Dialect, parameters: string[
     asked: signal<Question | null>(null),
     origin: signal<'reader' | 'link' | 'other site'>('reader'),
     playing: signal(false),
+    saved: signal<SavedRef | null>(null),
     close: () => {},
   };
   let saving: ReturnType<typeof setTimeout> | undefined;
@@ -137,7 +141,7 @@ function makeTab(id: number, text: string, dialect: Dialect, parameters: string[
     saving = setTimeout(() => {
       const { form, measure } = tab.view.value;
       store
-        ?.saveDraft({ id, text: tab.text.value, dialect: tab.dialect.value, parameters: tab.parameters.value, form, measure, answer })
+        ?.saveDraft({ id, text: tab.text.value, dialect: tab.dialect.value, parameters: tab.parameters.value, form, measure, answer, saved: tab.saved.value })
         .catch(() => {
           persistent.value = false;
         });
@@ -162,7 +166,7 @@ function makeTab(id: number, text: string, dialect: Dialect, parameters: string[
     }),
     effect(() => postView(tab)),
     effect(() => {
-      void [tab.text.value, tab.dialect.value, tab.parameters.value, tab.view.value.form, tab.view.value.measure];
+      void [tab.text.value, tab.dialect.value, tab.parameters.value, tab.view.value.form, tab.view.value.measure, tab.saved.value];
       save();
     }),
   ];
@@ -176,10 +180,13 @@ function makeTab(id: number, text: string, dialect: Dialect, parameters: string[
   return tab;
 }
 
-/** A new tab, or the open one with the same text. It is shown, and does not run. */
-export function openTab(given: string, dialect: Dialect = 'native', parameters: string[] = []): Tab {
+/** Whether the text differs from the saved query that it is of. */
+export const changedSince = (tab: Tab): boolean => tab.saved.value !== null && tab.saved.value.text !== tab.text.value;
+
+/** A new tab, or the open one with the same text; `unsaved`: but none of a saved query. It is shown, and does not run. */
+export function openTab(given: string, dialect: Dialect = 'native', parameters: string[] = [], unsaved = false): Tab {
   const text = given.replace(/\r\n/g, '\n');
-  const same = text === '' ? undefined : tabs.value.find((tab) => tab.text.value === text && tab.dialect.value === dialect);
+  const same = text === '' ? undefined : tabs.value.find((tab) => tab.text.value === text && tab.dialect.value === dialect && !(unsaved && tab.saved.value !== null));
   const empty = tabs.value.find((tab) => tab.text.value.trim() === '' && tab.asked.value === null);
   let tab = same ?? empty;
   if (tab === undefined) {
@@ -188,6 +195,7 @@ export function openTab(given: string, dialect: Dialect = 'native', parameters: 
     tab = makeTab(Math.max(lastTab + 1, Date.now()), text, dialect, parameters);
     tabs.value = [...tabs.value, tab];
   } else {
+    if (tab === empty) tab.saved.value = null;
     tab.text.value = text;
     tab.dialect.value = dialect;
     if (parameters.length > 0) tab.parameters.value = parameters;

@@ -3,6 +3,9 @@ import { signal } from '@preact/signals';
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 
+/** A dialog that no page owns: it stays while pages change. */
+export const overlay = signal<JSX.Element | null>(null);
+
 const PATHS = {
   run: 'M5 3.5v9l7.5-4.5z',
   stop: 'M4 4h8v8H4z',
@@ -129,7 +132,8 @@ export function Menu(props: { label: string; quiet?: boolean; children: (close: 
   );
 }
 
-export async function copyText(text: string, what: string): Promise<void> {
+/** `note`: what the reader should know of the copy. */
+export async function copyText(text: string, what: string, note = ''): Promise<void> {
   let copied = false;
   try {
     await navigator.clipboard.writeText(text);
@@ -138,7 +142,7 @@ export async function copyText(text: string, what: string): Promise<void> {
     // Without HTTPS a browser has no clipboard for pages; the old way works there.
     copied = copyOldWay(text);
   }
-  toast(copied ? `${what} copied.` : 'The browser refused to copy.');
+  toast(copied ? `${what} copied.${note}` : 'The browser refused to copy.');
 }
 
 function copyOldWay(text: string): boolean {

@@ -8,6 +8,7 @@ import { quoteName } from './examples.ts';
 import { formatBytes, formatClock, formatDuration, formatNumber, formatShort, zoneName } from './format.ts';
 import { ask } from './home.tsx';
 import type { Json } from './json.ts';
+import { type Begin, LeftOut, takeBegin } from './keep_form.tsx';
 import { problemOf, readLines } from './ndjson.ts';
 import { Failure, type Row, problemOfError, readOnly, rowsOf, useWatch } from './objects.ts';
 import { type Action, ActionDialog, Code, type Column, Condition, DependentsWarning, Empty, Facts, Field, Fold, ObjectLink, ObjectTable, PageHeading, Panel, ProblemBox, StatementForm, TextArea, dependentsOf, numberOf, shown, textOf, timeText, valueColumns, valueText } from './parts.tsx';
@@ -45,6 +46,7 @@ function viewsOf(data: Json | null): Row[] {
 function List(): JSX.Element {
   const read = useWatch('v1/views', LIST_MS);
   const [find, setFind] = useState('');
+  const [begin] = useState(() => takeBegin('view'));
   const all = viewsOf(read.data);
   const found = all.filter((view) => textOf(view.name).toLowerCase().includes(find.toLowerCase()));
   // Failing views first, then by name as the server lists them.
@@ -60,7 +62,7 @@ function List(): JSX.Element {
   return (
     <>
       <PageHeading title="Views" />
-      <Fold title="Create a view">{() => <CreateForm done={(name) => go('views', name)} />}</Fold>
+      <Fold title="Create a view" begin={begin !== null}>{() => <CreateForm begin={begin} done={(name) => go('views', name)} />}</Fold>
       <section class="panel" aria-label="Views">
         <div class="bar filters">
           <Field label="Name contains" value={find} onInput={setFind} />
@@ -74,10 +76,10 @@ function List(): JSX.Element {
   );
 }
 
-/** Begins with the question that is open on Ask. */
-function CreateForm({ done }: { done(name: string): void }): JSX.Element {
+/** Begins with the result that is to be kept, or with the question that is open on Ask. */
+function CreateForm({ begin, done }: { begin: Begin | null; done(name: string): void }): JSX.Element {
   const [name, setName] = useState('');
-  const [query, setQuery] = useState(() => queryOfView(active.value?.text.value ?? ''));
+  const [query, setQuery] = useState(() => begin?.query ?? queryOfView(active.value?.text.value ?? ''));
   const [backfill, setBackfill] = useState(false);
   const whole = name.trim() !== '' && query.trim() !== '';
   return (
@@ -90,6 +92,7 @@ function CreateForm({ done }: { done(name: string): void }): JSX.Element {
         </label>
       </div>
       <TextArea label="Query, with GROUP BY or aggregates, over a stored stream or a view" rows={5} value={query} onInput={setQuery} />
+      <LeftOut of={begin} />
     </StatementForm>
   );
 }

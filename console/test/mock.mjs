@@ -9,6 +9,7 @@ import { constants, createDeflateRaw } from 'node:zlib';
 import { WebSocketServer } from 'ws';
 import { newObjects, objectCalls } from './mock_objects.mjs';
 import { follow, operationsCalls, operationsState } from './mock_operations.mjs';
+import { newSaved, savedCalls } from './mock_saved.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const FRAME_BYTES_MAX = 262144;
@@ -48,9 +49,10 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     refuseSockets: false,
     streams: ['flights', 'host'],
     from: 'none',
-    features: ['history', 'search', 'sql', 'views'],
+    features: ['history', 'saved', 'search', 'sql', 'views'],
     mode: 'on',
     objects: newObjects(),
+    saved: newSaved(),
     build: '0123456789abcdef',
     history: true,
     clockAheadMs: 0,
@@ -326,6 +328,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
       return follow(mock, response, operations.from);
     }
     if (operations !== undefined) return send(operations.status, typeof operations.body === 'string' ? operations.body : JSON.stringify(operations.body), operations.type);
+    if (savedCalls(mock, { request, response, url, path, body, headers })) return undefined;
     if (objectCalls(mock, { request, response, url, path, body, send, headers })) return undefined;
     const call = calls[`${request.method} ${path}`];
     if (call !== undefined) {

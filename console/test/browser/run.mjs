@@ -8,6 +8,9 @@ import { chromium } from 'playwright-core';
 import { startMock } from '../mock.mjs';
 import { objectTests } from './objects.mjs';
 import { operationsTests } from './operations.mjs';
+import { keepTests } from './keep.mjs';
+import { linkTests } from './links.mjs';
+import { savedTests } from './saved.mjs';
 import { tests as pageTests } from './tests.mjs';
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
@@ -76,7 +79,7 @@ async function attempt([name, options, body]) {
 }
 
 // Two at a time; what measures time or uses the clipboard runs alone.
-const tests = [...pageTests, ...objectTests, ...operationsTests];
+const tests = [...pageTests, ...objectTests, ...operationsTests, ...savedTests, ...linkTests, ...keepTests];
 const chosen = tests.filter(([name]) => name.includes(wanted));
 const queue = chosen.filter(([, options]) => options.alone !== true);
 const work = async () => {
