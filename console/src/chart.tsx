@@ -102,7 +102,7 @@ export function LineChart(props: { picture: LinesPicture; form: Form; title: str
   useEffect(() => plot.current?.setData(data), [data]);
   useEffect(() => {
     if (width > 0) plot.current?.setSize({ width, height });
-  }, [width]);
+  }, [width, height]);
   props.drawing.current = () => (plot.current === null ? null : drawLines(plot.current, names, title, dark));
 
   const at = cursor !== null && cursor < picture.x.length ? cursor : null;

@@ -5,7 +5,7 @@
  * came by an address runs nothing by itself; that rule is the page's, and nothing here can state otherwise.
  */
 
-export const PAGES = ['home', 'ask', 'streams', 'views', 'jobs', 'operations', 'search', 'cluster'] as const;
+export const PAGES = ['home', 'ask', 'dashboards', 'streams', 'views', 'jobs', 'operations', 'search', 'cluster'] as const;
 export type Page = (typeof PAGES)[number];
 export type Dialect = 'native' | 'bullet';
 
@@ -41,7 +41,8 @@ export function readFragment(fragment: string): State {
   const object = decoded(rest.join('/'));
   if (object !== '' && hasObjects(state.page)) state.object = object;
   const zone = values.get('zone');
-  if (zone !== null && isZone(zone)) state.zone = zone;
+  // The zone of a dashboard is its own, and does not become the reader's.
+  if (zone !== null && isZone(zone) && state.page !== 'dashboards') state.zone = zone;
   if (state.page !== 'ask') return state;
   const text = values.get('q');
   if (text !== null && text.length <= TEXT_MAX) state.text = text;

@@ -8,8 +8,10 @@ import { type Example, exampleQuestions, readPaths } from './examples.ts';
 import { shellWord } from './export.ts';
 import { formatBytes, formatClock, formatDuration, formatNumber, formatShort, formatTime, zoneName } from './format.ts';
 import { type Json, formatJson, parseJson } from './json.ts';
+import { isOffered } from './page_table.ts';
 import { isObject } from './protocol.ts';
 import { addressOf, go } from './route.ts';
+import { byChange, dashboards, readDashboards } from './saved_list.ts';
 import { isDark, zone } from './settings.ts';
 import { Rates, SECONDS } from './streams_history.ts';
 import { history, openTab, run } from './tabs.ts';
@@ -91,6 +93,7 @@ export function Home(): JSX.Element {
             </div>
             <div class="column">
               {current !== null && <Examples stream={current} key={current} />}
+              <DashboardList />
               <Recent />
               <details class="panel send">
                 <summary>Send events</summary>
@@ -101,6 +104,36 @@ export function Home(): JSX.Element {
         </>
       )}
     </main>
+  );
+}
+
+const DASHBOARDS_SHOWN = 5;
+
+/** The dashboards that were changed last. */
+function DashboardList(): JSX.Element | null {
+  const offered = isOffered('dashboards') === true;
+  useEffect(() => {
+    if (offered && begun.value) void readDashboards();
+  }, [offered, begun.value]);
+  const list = byChange(dashboards.value ?? []).slice(0, DASHBOARDS_SHOWN);
+  if (!offered || list.length === 0) return null;
+  return (
+    <section class="panel" aria-label="Dashboards">
+      <header>
+        <h2>Dashboards</h2>
+        <span class="dim">last changed</span>
+      </header>
+      <ul>
+        {list.map(({ name, title }) => (
+          <li key={name} class="bar">
+            <a class="object" href={addressOf('dashboards', name)} onClick={(event) => (event.preventDefault(), go('dashboards', name))}>
+              {visible(cut(title === '' ? name : title, 80))}
+            </a>
+            <span class="dim">{visible(cut(name, 60))}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 

@@ -2,18 +2,32 @@
 import { computed, signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { connection, getText } from './client.ts';
-import type { Page } from './fragment.ts';
+import type { Form, Page } from './fragment.ts';
 import { parseJson } from './json.ts';
-import { isObject } from './protocol.ts';
+import { type Question, isObject } from './protocol.ts';
 
 /** The pages of `pages.js`. */
 export type LazyPage = Exclude<Page, 'home' | 'ask'>;
 export type Pages = { [name in LazyPage]: () => JSX.Element };
+/** What `pages.js` exports. */
+export interface Later {
+  pages: Pages;
+  /** Adds a query to a dashboard, which is created if there is none of this name. */
+  addQuery(dashboard: string, create: boolean, query: AddedQuery): Promise<void>;
+}
+
+/** A query and its picture, as Ask has them. */
+export interface AddedQuery {
+  question: Question;
+  form: Form;
+  measure: string | null;
+}
 
 /** In the order of the navigation. `feature` is one of the server's `features`; null: every server has what the page needs. */
 export const TITLES: ReadonlyArray<{ page: Page; title: string; feature: string | null }> = [
   { page: 'home', title: 'Home', feature: null },
   { page: 'ask', title: 'Ask', feature: null },
+  { page: 'dashboards', title: 'Dashboards', feature: 'saved' },
   { page: 'streams', title: 'Streams', feature: null },
   { page: 'views', title: 'Views', feature: 'views' },
   { page: 'jobs', title: 'Jobs & alerts', feature: 'sql' },
@@ -50,7 +64,7 @@ export async function askFeatures(): Promise<void> {
   }
 }
 
-export type Loading = { pages: Pages } | 'loading' | 'failed' | null;
+export type Loading = Later | 'loading' | 'failed' | null;
 /** How far `pages.js` is; null: nobody has asked for it. */
 export const loading = signal<Loading>(null);
 let tries = 0;
@@ -63,10 +77,22 @@ export function loadPages(): void {
   const address = tries === 0 ? './pages.js' : `./pages.js?try=${tries}`;
   tries += 1;
   import(address)
-    .then((module: { pages: Pages }) => {
-      loading.value = { pages: module.pages };
+    .then((module: Later) => {
+      loading.value = { pages: module.pages, addQuery: module.addQuery };
     })
     .catch(() => {
       loading.value = 'failed';
     });
+}
+
+/** `pages.js`, loaded if it is not yet; null if it cannot be. */
+export function laterPages(): Promise<Later | null> {
+  loadPages();
+  return new Promise((resolve) => {
+    const end = loading.subscribe((state) => {
+      if (state === 'loading' || state === null) return;
+      queueMicrotask(() => end());
+      resolve(state === 'failed' ? null : state);
+    });
+  });
 }

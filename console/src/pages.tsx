@@ -1,5 +1,6 @@
 /** The pages that are loaded when the reader first opens one of them. Built into `pages.js`. */
 import { Cluster } from './cluster.tsx';
+import { Dashboards } from './dashboards/page.tsx';
 import { Jobs } from './jobs.tsx';
 import { Operations } from './operations.tsx';
 import type { Pages } from './page_table.ts';
@@ -7,4 +8,6 @@ import { Search } from './search.tsx';
 import { Streams } from './streams.tsx';
 import { Views } from './views.tsx';
 
-export const pages: Pages = { streams: Streams, views: Views, jobs: Jobs, operations: Operations, search: Search, cluster: Cluster };
+export { addQuery } from './dashboards/add_query.ts';
+
+export const pages: Pages = { dashboards: Dashboards, streams: Streams, views: Views, jobs: Jobs, operations: Operations, search: Search, cluster: Cluster };

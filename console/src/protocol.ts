@@ -21,6 +21,8 @@ export interface Question {
   text: string;
   parameters: Parameter[];
   dialect: Dialect;
+  /** The name of a saved query that runs in place of `text`, which then only helps to choose the picture. */
+  saved?: string;
 }
 
 export interface Hello {
@@ -76,9 +78,9 @@ export function queryFrame(id: number, question: Question, lingerMs: number, rec
   return formatJson({
     id,
     op: 'query',
-    text: question.text,
+    ...(question.saved === undefined ? { text: question.text } : { saved: question.saved }),
     parameters: question.parameters,
-    dialect: question.dialect,
+    ...(question.saved === undefined ? { dialect: question.dialect } : {}),
     linger_ms: lingerMs,
     records_per_second_max: recordsPerSecondMax,
     credit: CREDIT_BYTES,

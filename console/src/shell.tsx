@@ -11,6 +11,7 @@ import { quoteName } from './examples.ts';
 import type { Page } from './fragment.ts';
 import { type LazyPage, TITLES, askFeatures, features, isOffered, loadPages, loading, titleOf } from './page_table.ts';
 import { addressOf, go, object, page } from './route.ts';
+import { dashboards, readDashboards } from './saved_list.ts';
 import { type Theme, browserZone, chosenZone, letterKeys, theme, zone } from './settings.ts';
 import { isTyping } from './table.tsx';
 import { history, openTab } from './tabs.ts';
@@ -255,13 +256,14 @@ function KeysDialog(): JSX.Element {
     ['Ctrl+Enter', 'run the question'],
     ['Ctrl+Space', 'in the editor: open the list of completions. Enter or Tab takes one, Esc closes it'],
     ['F8', 'in the editor: go to the next fault'],
-    ['Ctrl+K', 'find pages, streams, questions'],
+    ['Ctrl+K', 'find pages, streams, dashboards, questions'],
     ['Space', 'pause and resume a result'],
     ['/', 'find in the rows'],
     ['?', 'this list'],
     ['← →', 'on a chart: move the cursor. On the window slider: step through windows. On tabs: change the question'],
     ['↑ ↓ ← →', 'on a table: move the marked value; Home, End and Page keys too'],
     ['Enter', 'on a table: show the whole value'],
+    ['↑ ↓ ← →', 'on a panel, while a dashboard is edited: move it. With Shift: change its size'],
     ['Ctrl+C', 'on a table: copy the marked value'],
     ['Delete', 'on a tab: close the question'],
     ['Esc', 'close a dialog or menu'],
@@ -270,7 +272,7 @@ function KeysDialog(): JSX.Element {
     <Dialog title="Keys" onClose={close}>
       <dl class="keys">
         {keys.map(([key, what]) => (
-          <div key={key}>
+          <div key={what}>
             <dt>
               <kbd>{key}</kbd>
             </dt>
@@ -331,6 +333,7 @@ function choices(): Choice[] {
     all.push({ kind: 'stream', name: stream.name, detail: 'events as they come', run: () => ask({ text }) });
     all.push({ kind: 'stream', name: stream.name, detail: 'its page', run: () => go('streams', stream.name) });
   }
+  for (const { name, title } of dashboards.value ?? []) all.push({ kind: 'dashboard', name, detail: title, run: () => go('dashboards', name) });
   for (const example of examples.value) all.push({ kind: 'example', name: example.title, detail: example.text, run: () => ask(example) });
   for (const past of history.value) {
     const show = () => {
@@ -346,7 +349,7 @@ function Palette(): JSX.Element {
   const [find, setFind] = useState('');
   const [at, setAt] = useState(0);
   const list = useRef<HTMLUListElement>(null);
-  const all = useMemo(choices, [streams.value, examples.value, history.value, features.value]);
+  const all = useMemo(choices, [streams.value, examples.value, history.value, features.value, dashboards.value]);
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   const found = all.filter((choice) => words.every((word) => `${choice.kind} ${choice.name} ${choice.detail}`.toLowerCase().includes(word))).slice(0, 50);
   const marked = Math.min(at, Math.max(0, found.length - 1));
@@ -355,6 +358,7 @@ function Palette(): JSX.Element {
     close();
     choice.run();
   };
+  useEffect(() => void readDashboards(), []);
   useEffect(() => {
     list.current?.children[marked]?.scrollIntoView({ block: 'nearest' });
   }, [marked]);

@@ -16,18 +16,22 @@ import { ANSWER_LENGTH_MAX, DRAFTS_MAX, type Past, type Store, openStore } from 
 const SAVE_MS = 300;
 const SAVE_ANSWER_MS = 5000;
 
-export interface Tab {
+/** A result on screen, of a question or of a panel, and what the reader looks at of it. */
+export interface Pane {
   id: number;
+  view: Signal<View>;
+  picture: Signal<Picture | null>;
+  playing: Signal<boolean>;
+}
+
+export interface Tab extends Pane {
   text: Signal<string>;
   dialect: Signal<Dialect>;
   parameters: Signal<string[]>;
-  view: Signal<View>;
-  picture: Signal<Picture | null>;
   /** What runs or ran last; the text may have changed since. */
   asked: Signal<Question | null>;
   /** How the text came here, for the notice that nothing runs by itself. */
   origin: Signal<'reader' | 'link' | 'other site'>;
-  playing: Signal<boolean>;
   close(): void;
 }
 
@@ -232,7 +236,7 @@ export function stop(tab: Tab): void {
 }
 
 /** Freezes what is shown, or goes back to the newest. The results go on coming meanwhile. */
-export function pause(tab: Tab): void {
+export function pause(tab: Pane): void {
   const picture = tab.picture.value;
   if (picture === null) return;
   tab.playing.value = false;
@@ -247,7 +251,7 @@ export function step(tab: Tab, to: number): void {
 }
 
 /** A tab with a new picture without any change of the old one's position. */
-export function look(tab: Tab, change: Partial<View>): void {
+export function look(tab: Pane, change: Partial<View>): void {
   tab.view.value = { ...tab.view.value, ...change };
 }
 

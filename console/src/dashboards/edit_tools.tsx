@@ -1,0 +1,73 @@
+/** The line of edit mode: add, undo, save, discard; and the notices about changes that are not saved. */
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { formatClock, zoneName } from '../format.ts';
+import { ProblemBox, shown } from '../parts.tsx';
+import { readDashboards } from '../saved_list.ts';
+import { zone } from '../settings.ts';
+import { toast } from '../ui.tsx';
+import { ConflictDialog } from './conflict.tsx';
+import { PANELS_MAX, type Panel } from './document.ts';
+import type { Editing } from './editing.ts';
+import { closeGaps } from './layout.ts';
+import { SettingsForm } from './settings_form.tsx';
+
+export function EditTools({ editing, add, put }: { editing: Editing; add(): void; put(panels: Panel[]): void }): JSX.Element {
+  const [settings, setSettings] = useState(false);
+  const conflict = editing.conflict.value;
+  const { panels } = editing.dashboard.value;
+  useEffect(() => () => leave(editing), [editing]);
+  const save = () => void editing.save().then((done) => done && (toast('Saved.'), void readDashboards()));
+  return (
+    <>
+      {!editing.saved.value.kept && <p class="notice">This server keeps dashboards in memory only: they are gone when it ends.</p>}
+      <Restored editing={editing} />
+      {editing.editing.value && (
+        <div class="bar dash-tools" role="toolbar" aria-label="Edit">
+          <button type="button" disabled={panels.length >= PANELS_MAX} onClick={add}>
+            Add a panel
+          </button>
+          <button type="button" onClick={() => setSettings(true)}>
+            Settings…
+          </button>
+          <button type="button" onClick={() => put(closeGaps(panels))}>
+            Close gaps
+          </button>
+          <button type="button" disabled={editing.undoable.value === 0} onClick={() => editing.undo()}>
+            Undo
+          </button>
+          <span class="spring" />
+          <span class="dim" role="status">
+            {editing.changed.value ? (editing.kept.value ? 'Unsaved changes, kept in this browser' : 'Unsaved changes; this browser keeps no drafts') : 'No unsaved changes'}
+          </span>
+          <button type="button" disabled={!editing.changed.value} onClick={() => editing.discard()}>
+            Discard
+          </button>
+          <button type="button" class="primary" disabled={!editing.changed.value || editing.busy.value} onClick={save}>
+            {editing.busy.value ? 'Saving…' : 'Save'}
+          </button>
+        </div>
+      )}
+      {editing.problem.value !== null && conflict === null && <ProblemBox problem={editing.problem.value} />}
+      {settings && <SettingsForm dashboard={editing.dashboard.value} onApply={(next) => (editing.change(next), setSettings(false))} onClose={() => setSettings(false)} />}
+      {conflict !== null && <ConflictDialog editing={editing} conflict={conflict} />}
+    </>
+  );
+}
+
+function Restored({ editing }: { editing: Editing }): JSX.Element | null {
+  const at = editing.restored.value;
+  if (at === null) return null;
+  return (
+    <p class="notice">
+      Your unsaved changes of {formatClock(at, zone())} {zoneName(at, zone())} are shown.
+    </p>
+  );
+}
+
+/** The reader goes to another page: the changes stay in this browser. */
+function leave(editing: Editing): void {
+  if (!editing.changed.value) return;
+  editing.keepDraft();
+  toast(`The unsaved changes of ${shown(editing.name, 60)} stay in this browser.`);
+}
