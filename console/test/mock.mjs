@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { constants, createDeflateRaw } from 'node:zlib';
 import { WebSocketServer } from 'ws';
 import { newObjects, objectCalls } from './mock_objects.mjs';
+import { newSaved, savedCalls } from './mock_saved.mjs';
 import { follow, operationsCalls, operationsState } from './mock_operations.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -51,6 +52,9 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     features: ['history', 'search', 'sql', 'views'],
     mode: 'on',
     objects: newObjects(),
+    saved: newSaved(),
+    /** Frames that asked a query. */
+    frames: [],
     build: '0123456789abcdef',
     history: true,
     clockAheadMs: 0,
@@ -326,6 +330,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
       return follow(mock, response, operations.from);
     }
     if (operations !== undefined) return send(operations.status, typeof operations.body === 'string' ? operations.body : JSON.stringify(operations.body), operations.type);
+    if (savedCalls(mock, { request, url, path, body, send })) return undefined;
     if (objectCalls(mock, { request, response, url, path, body, send, headers })) return undefined;
     const call = calls[`${request.method} ${path}`];
     if (call !== undefined) {
@@ -451,6 +456,8 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     socket.on('message', (message) => {
       const frame = JSON.parse(message.toString());
       if (frame.op === 'query') {
+        frame.text ??= mock.saved.kinds.queries.get(frame.saved)?.content ?? 'SELECT 1 FRM';
+        mock.frames.push(frame);
         mock.asked.push(frame.text);
         const problem = fault(frame.text);
         if (problem !== null) {

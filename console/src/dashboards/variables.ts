@@ -23,6 +23,8 @@ const VALUE_LENGTH_MAX = 4000;
 
 /** A value as a reader types it, so that `readParameter` returns that value. */
 export function typed(value: Scalar): string {
+  // Digits beyond 2^53 would be read as a whole number of any length.
+  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) return value.toExponential();
   if (typeof value !== 'string') return String(value);
   return readParameter(value) === value ? value : JSON.stringify(value);
 }

@@ -6,6 +6,8 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
 import { startMock } from '../mock.mjs';
+import { dashboardTests } from './dashboards.mjs';
+import { dashboardEditTests } from './dashboards_edit.mjs';
 import { objectTests } from './objects.mjs';
 import { operationsTests } from './operations.mjs';
 import { tests as pageTests } from './tests.mjs';
@@ -76,7 +78,7 @@ async function attempt([name, options, body]) {
 }
 
 // Two at a time; what measures time or uses the clipboard runs alone.
-const tests = [...pageTests, ...objectTests, ...operationsTests];
+const tests = [...pageTests, ...objectTests, ...operationsTests, ...dashboardTests, ...dashboardEditTests];
 const chosen = tests.filter(([name]) => name.includes(wanted));
 const queue = chosen.filter(([, options]) => options.alone !== true);
 const work = async () => {
