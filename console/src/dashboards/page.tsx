@@ -1,6 +1,6 @@
 /** The page of dashboards: their list, and one of them with its panels. */
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { serverNow } from '../client.ts';
 import { formatJson } from '../json.ts';
 import { type Watched, problemOfError, readOnly } from '../objects.ts';
@@ -81,9 +81,8 @@ function Dashboard({ editing }: { editing: Editing }): JSX.Element {
   const { panels } = dashboard;
   const settings = settingsOf(dashboard, chosen);
   const isEditing = editing.editing.value && !full;
-  const [begun, setBegun] = useState(serverNow);
   const timeKey = formatJson(settings.time as never);
-  useEffect(() => setBegun(serverNow()), [timeKey]);
+  const begun = useMemo(serverNow, [timeKey]);
   useEffect(() => {
     pageZone.value = settings.zone === 'browser' ? null : settings.zone;
   }, [settings.zone]);

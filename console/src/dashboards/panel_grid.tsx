@@ -112,7 +112,7 @@ export function PanelGrid({ panels, surround, actions }: { panels: readonly Pane
           aria-label={shown(nameOf(panel))}
           aria-description={editing ? `${placeText(panel)}. Arrow keys move the panel, Shift and the arrow keys change its size.` : undefined}
           tabIndex={editing ? 0 : undefined}
-          style={{ gridArea: `${panel.y + 1} / ${panel.x + 1} / span ${panel.h} / span ${panel.w}`, order: panel.y * COLUMNS + panel.x, minHeight: `${panel.h * (ROW_PX + GAP_PX) - GAP_PX}px` }}
+          style={{ gridArea: `${panel.y + 1} / ${panel.x + 1} / span ${panel.h} / span ${panel.w}`, order: panel.y * COLUMNS + panel.x, '--height': `${panel.h * (ROW_PX + GAP_PX) - GAP_PX}px` }}
           onKeyDown={(event) => event.target === event.currentTarget && keyed(event, panel)}
         >
           <header>

@@ -82,7 +82,7 @@ export const dashboardTests = [
     await panel(page, 'Panel search').getByText(/read timeout of request 1/).first().waitFor();
     // Panels are read once they are on screen.
     await panel(page, 'Panel metrics').scrollIntoViewIfNeeded();
-    await panel(page, 'Panel metrics').getByText('stream=flights').waitFor();
+    await panel(page, 'Panel metrics').getByText('stream=flights', { exact: true }).waitFor();
     await panel(page, 'Panel text').getByRole('heading', { name: 'About', level: 3 }).waitFor();
     assert.equal(await panel(page, 'Panel text').getByRole('link', { name: 'link' }).getAttribute('href'), 'https://example.com/');
     assert.deepEqual(mock.saved.sql[0], { query: 'SELECT carrier, n FROM t', parameters: [], readOnly: true });
@@ -149,9 +149,7 @@ export const dashboardTests = [
     await button(page, 'Share').click();
     await button(page, 'Copy link').click();
     const link = await page.evaluate(() => navigator.clipboard.readText());
-    console.log(link, mock.frames.map((f) => f.parameters));
     const other = await open(link.slice(link.indexOf('#')));
-    await other.waitForTimeout(2000); console.log(await other.locator('main').innerText());
     await until(other, () => mock.frames.length, (count) => count === 4);
     assert.deepEqual(mock.frames[3].parameters.slice(0, 2), ['UA', '15']);
     await button(page, 'Back to the values of the dashboard').click();
