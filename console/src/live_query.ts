@@ -242,6 +242,7 @@ export class LiveQuery {
     }
     this.windowed = parts.length > 0 && parts[0]?.at !== null;
     const rows = parts.reduce((sum, { records }) => sum + records.length, 0);
+    for (const column of this.declared ?? []) this.name(column.name);
     for (const { at, records } of parts) {
       for (const record of records) for (const name of Object.keys(record)) this.name(name);
       const window = at === null ? null : { kind: '', number: 0, start: Number.NaN, end: at };

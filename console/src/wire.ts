@@ -14,8 +14,9 @@ export type ToWorker =
   | { do: 'restore'; result: number; question: Question; answer: string; resume: boolean }
   /** Shows the result `of` once more with a view of its own. It is asked once, and ends with `of`. */
   | { do: 'watch'; result: number; of: number }
-  /** Shows an answer that the page has read. An answer of one row continues the result, any other replaces it. */
-  | { do: 'answer'; result: number; of: AnswerOf; question: Question; form: Form | null; text: string }
+  /** Shows an answer that the page has read. An answer of one row continues the result, any other replaces it.
+   * `columns` is the field `Swiftwater-Columns` of the answer. */
+  | { do: 'answer'; result: number; of: AnswerOf; question: Question; form: Form | null; text: string; columns: string | null }
   | { do: 'save'; request: number; result: number; lengthMax: number }
   | { do: 'stop'; result: number }
   | { do: 'forget'; result: number }

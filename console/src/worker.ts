@@ -9,12 +9,12 @@ import { Connection, type Socket, type SocketEvents } from './connection.ts';
 import { exportRows } from './export.ts';
 import { type Json, formatJson, parseJson } from './json.ts';
 import { explains } from './chart_choice.ts';
-import { answerRows, partsOf } from './dashboards/answers.ts';
+import { answerRows, hasMore, partsOf } from './dashboards/answers.ts';
 import type { Form } from './fragment.ts';
 import { LiveQuery, type Row } from './live_query.ts';
 import { readQuery } from './ndjson.ts';
 import { type Memory, VIEW, type View, compute, newMemory, own } from './picture.ts';
-import { SUBPROTOCOL, type Question, endFrame, isObject, statusFrame } from './protocol.ts';
+import { SUBPROTOCOL, type Question, endFrame, isObject, readColumns, statusFrame } from './protocol.ts';
 import { type FromWorker, type StreamFacts, type ToWorker, readStream } from './wire.ts';
 
 declare const self: DedicatedWorkerGlobalScope;
@@ -47,6 +47,8 @@ interface Result {
   follows: boolean;
   /** The form for a view that has none. */
   suits: Form | null;
+  /** The server has more rows than the answer. */
+  more: boolean;
 }
 
 const results = new Map<number, Result>();
@@ -245,7 +247,9 @@ function paint(id: number, result: Result): void {
   result.dirty = false;
   result.seenVersion = query.version;
   result.posted = true;
-  post({ is: 'picture', result: id, picture: compute(query, result.suits === null || view.form !== null ? view : { ...view, form: result.suits }, memory) });
+  const picture = compute(query, result.suits === null || view.form !== null ? view : { ...view, form: result.suits }, memory);
+  if (result.more && picture.note === '') picture.note = 'The server has more rows.';
+  post({ is: 'picture', result: id, picture });
   result.notBefore = now() + Math.max(PICTURE_MS, REST_PER_WORK * (performance.now() - began));
 }
 
@@ -316,7 +320,7 @@ function columnsShown(result: Result, view: View): string[] {
 }
 
 const newResult = (query: LiveQuery, view: View): Result => ({
-  query, view, memory: newMemory(), posted: false, timer: false, notBefore: 0, seenVersion: -1, dirty: true, abort: null, follows: false, suits: null,
+  query, view, memory: newMemory(), posted: false, timer: false, notBefore: 0, seenVersion: -1, dirty: true, abort: null, follows: false, suits: null, more: false,
 });
 
 /** A result of answers that the page reads. */
@@ -365,10 +369,13 @@ self.onmessage = ({ data }) => {
   if (data.do === 'answer') {
     const result = results.get(data.result) ?? newAnswer(data.result, data.question);
     guarded(result, () => {
-      const { parts, form } = partsOf(answerRows(data.of, parseJson(data.text)), data.form);
+      const answer = parseJson(data.text);
+      const { parts, form } = partsOf(answerRows(data.of, answer), data.form);
+      result.more = hasMore(data.of, answer);
       result.suits = form;
       // Other answers may have other columns.
       result.memory = newMemory();
+      result.query.declared = data.columns === null ? null : readColumns(parseJson(data.columns));
       result.query.answer(parts, data.text.length);
     });
     schedule(data.result, result);

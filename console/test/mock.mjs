@@ -330,7 +330,7 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
       return follow(mock, response, operations.from);
     }
     if (operations !== undefined) return send(operations.status, typeof operations.body === 'string' ? operations.body : JSON.stringify(operations.body), operations.type);
-    if (savedCalls(mock, { request, url, path, body, send })) return undefined;
+    if (savedCalls(mock, { request, url, path, body, send, headers })) return undefined;
     if (objectCalls(mock, { request, response, url, path, body, send, headers })) return undefined;
     const call = calls[`${request.method} ${path}`];
     if (call !== undefined) {

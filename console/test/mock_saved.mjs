@@ -39,13 +39,14 @@ function answerSql(saved, query) {
 /** JSON text with own `__proto__`. */
 const text = (value) => JSON.stringify(value);
 
-export function savedCalls(mock, { request, url, path, body, send }) {
+export function savedCalls(mock, { request, url, path, body, send, headers }) {
   const { saved } = mock;
   const problem = (status, title, more = {}) => (send(status, JSON.stringify({ type: 'urn:swiftwater:problem:saved', title, status, ...more }), 'application/problem+json'), true);
   if (request.method === 'POST' && path === 'v1/sql' && (body.startsWith('{') || /^SELECT DISTINCT carrier/.test(body))) {
     const { query, parameters = [] } = body.startsWith('{') ? JSON.parse(body) : { query: body };
     saved.sql.push({ query, parameters, readOnly: url.searchParams.get('read_only') === 'true' });
     const rows = answerSql(saved, query);
+    if (/FROM typed/.test(query)) headers['swiftwater-columns'] = JSON.stringify([{ name: 'carrier', type: 'STRING', role: 'key' }, { name: 'n', type: 'LONG', role: 'measure', aggregate: 'count' }]);
     return Array.isArray(rows) ? (send(200, text(rows)), true) : problem(rows.status, rows.problem.title, rows.problem);
   }
   const place = /^v1\/saved\/(queries|dashboards|notebooks)(?:\/(.+))?$/.exec(path);

@@ -28,6 +28,13 @@ export function answerRows(of: AnswerOf, data: Json): Row[] {
   });
 }
 
+/** Whether the server has more rows than it was asked for. */
+export function hasMore(of: AnswerOf, data: Json): boolean {
+  if (of === 'sql' || !isObject(data)) return false;
+  const next = of === 'view' ? data.next : data.cursor;
+  return next !== null && next !== undefined;
+}
+
 /** The first column whose values are times in all of the first rows; null if there is none. */
 export function timeColumn(rows: readonly Row[]): string | null {
   const sample = rows.slice(0, SAMPLE);

@@ -16,7 +16,14 @@ export function EditTools({ editing, add, put }: { editing: Editing; add(): void
   const [settings, setSettings] = useState(false);
   const conflict = editing.conflict.value;
   const { panels } = editing.dashboard.value;
-  useEffect(() => () => leave(editing), [editing]);
+  useEffect(() => {
+    const hide = () => editing.keepDraft();
+    window.addEventListener('pagehide', hide);
+    return () => {
+      window.removeEventListener('pagehide', hide);
+      leave(editing);
+    };
+  }, [editing]);
   const save = () => void editing.save().then((done) => done && (toast('Saved.'), void readDashboards()));
   return (
     <>

@@ -13,11 +13,19 @@ export interface MetricsPicture {
   lines: LinesPicture;
   /** Curves that found no room. */
   left: number;
+  /** Whether all curves are bytes, or bytes a second. */
+  unit: 'bytes' | 'bytes/s' | null;
 }
 
 function countersOf(data: Json): Set<string> {
   const families = isObject(data) && Array.isArray(data.families) ? data.families.filter(isObject) : [];
   return new Set(families.filter(({ type }) => type === 'counter').map(({ name }) => String(name)));
+}
+
+function unitOf(families: readonly string[], counters: ReadonlySet<string>): MetricsPicture['unit'] {
+  if (!families.every((family) => /_bytes(_total)?$/.test(family))) return null;
+  const rates = families.filter((family) => counters.has(family)).length;
+  return rates === 0 ? 'bytes' : rates === families.length ? 'bytes/s' : null;
 }
 
 const short = (family: string): string => family.replace(/^swiftwater_/, '').replace(/_total$/, '');
@@ -47,7 +55,7 @@ export function metricsPicture(data: Json, families: readonly string[], from: nu
     measure: families.map(short).join(', '),
     gaps: [],
   };
-  return { lines, left: all.length - largest.length };
+  return { lines, left: all.length - largest.length, unit: unitOf(families, counters) };
 }
 
 /** The newest values of the curves. */

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { serverNow } from '../client.ts';
+import { isZone } from '../fragment.ts';
 import { formatJson } from '../json.ts';
 import { type Watched, problemOfError, readOnly } from '../objects.ts';
 import { Condition, PageHeading, shown } from '../parts.tsx';
@@ -84,7 +85,8 @@ function Dashboard({ editing }: { editing: Editing }): JSX.Element {
   const timeKey = formatJson(settings.time as never);
   const begun = useMemo(serverNow, [timeKey]);
   useEffect(() => {
-    pageZone.value = settings.zone === 'browser' ? null : settings.zone;
+    // Another browser may know zones that this one does not.
+    pageZone.value = isZone(settings.zone) ? settings.zone : null;
   }, [settings.zone]);
   useEffect(() => () => {
     pageZone.value = null;

@@ -111,6 +111,12 @@ function callOf(source: Asked, values: ReadonlyMap<string, Parameter>, range: Ra
   return [`v1/search?${query}`, json];
 }
 
+interface Answer {
+  text: string;
+  /** Names, types and roles of the columns, as JSON; null if the answer does not say them. */
+  columns: string | null;
+}
+
 /** Shows the rows of a call that is made every `refresh_ms`. */
 export function useAnswerPane(panel: Panel & { source: Asked }, surround: Surround, form: Form | null, measure: string | null, seen: boolean): { pane: Pane; read: Currency & { at: number | null } } {
   const { source } = panel;
@@ -122,16 +128,17 @@ export function useAnswerPane(panel: Panel & { source: Asked }, surround: Surrou
     const ends = [drawPane(pane), postViews(pane)];
     return () => ends.forEach((end) => end());
   }, [pane]);
-  const read = async (signal: AbortSignal): Promise<string> => {
+  const read = async (signal: AbortSignal): Promise<Answer> => {
     const [path, request] = callOf(source, surround.values, rangeOf(surround.time, serverNow()));
-    const text = await (await call(path, { ...request, signal })).text();
+    const answer = await call(path, { ...request, signal });
+    const text = await answer.text();
     if (text.length > ANSWER_LENGTH_MAX) throw new Failure({ title: 'The answer is too large for a panel.', status: 0, detail: `the answer has ${text.length} characters, a panel shows at most ${ANSWER_LENGTH_MAX}`, hint: 'Aggregate in the statement, or add a LIMIT.' });
-    return text.trim() === '' ? '[]' : text;
+    return { text: text.trim() === '' ? '[]' : text, columns: answer.headers.get('swiftwater-columns') };
   };
   const of: AnswerOf = source.kind;
-  const came = (text: string) => {
+  const came = ({ text, columns }: Answer) => {
     const question: Question = { text: source.kind === 'sql' ? source.text : '', dialect: 'native', parameters: [] };
-    post({ do: 'answer', result: pane.id, of, question, form, text });
+    post({ do: 'answer', result: pane.id, of, question, form, text, columns });
     post({ do: 'view', result: pane.id, view: pane.view.value });
   };
   return { pane, read: usePolled(key, intervalMs, seen, read, came) };

@@ -74,7 +74,7 @@ export function PanelPicture(props: { pane: Pane; picture: Picture; shape: Shape
           {picture.json.lines.map((line) => visible(line)).join('\n')}
         </pre>
       )}
-      {picture.lines !== null && <LineChart picture={picture.lines} form={picture.form} title={title} asTable={false} drawing={drawing} height={chartHeight(props.height)} />}
+      {picture.lines !== null && <LineChart picture={picture.lines} form={picture.form} title={title} asTable={false} drawing={drawing} height={chartHeight(props.height)} bands={shape === 'bands'} />}
       {picture.bars !== null && <BarChart picture={picture.bars} title={title} asTable={false} drawing={drawing} />}
       {picture.heat !== null && <HeatMap picture={picture.heat} title={title} drawing={drawing} />}
       {picture.tiles !== null && (shape === 'gauge' ? <Gauge tile={tile} options={options} /> : <Tiles tiles={picture.tiles} title={title} asTable={false} drawing={drawing} />)}

@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Drawing, LineChart, Tiles } from '../chart.tsx';
 import { serverNow } from '../client.ts';
-import { formatClock, formatNumber, zoneName } from '../format.ts';
+import { formatBytes, formatClock, formatNumber, zoneName } from '../format.ts';
 import { getJson } from '../objects.ts';
 import { type Currency, ProblemBox, shown } from '../parts.tsx';
 import type { Problem, Question } from '../protocol.ts';
@@ -216,6 +216,8 @@ function MetricsPanel({ panel, surround, room }: Shown<Extract<Source, { kind: '
   const shape = panel.show?.as ?? 'auto';
   const form = shape === 'area' || shape === 'stacked' ? shape : 'line';
   const lines = picture?.lines;
+  const unit = picture?.unit ?? null;
+  const write = (value: number) => `${formatBytes(value)}${unit === 'bytes/s' ? '/s' : ''}`;
   const title = families.map((name) => shown(name)).join(', ');
   return (
     <>
@@ -226,7 +228,7 @@ function MetricsPanel({ panel, surround, room }: Shown<Extract<Source, { kind: '
         {lines !== undefined && lines.series.length > 0 && (
           shape === 'gauge' ? <Gauge tile={metricsTiles(lines)[0]} options={optionsOf(panel)} />
           : shape === 'value' ? <Tiles tiles={metricsTiles(lines)} title={title} asTable={false} drawing={drawing} />
-          : <LineChart picture={lines} form={form} title={title} asTable={shape === 'table'} drawing={drawing} height={chartHeight(room.height)} of="seconds" />
+          : <LineChart picture={lines} form={form} title={title} asTable={shape === 'table'} drawing={drawing} height={chartHeight(room.height)} of="seconds" bands={shape === 'bands'} {...(unit === null ? {} : { write })} />
         )}
         {picture !== null && picture.left > 0 && <p class="note">{formatNumber(picture.left)} more curves are not drawn.</p>}
       </Scrolled>

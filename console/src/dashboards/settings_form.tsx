@@ -1,6 +1,7 @@
 /** The form of a dashboard as a whole: title, text, time, refresh, zone, variables. Nothing changes before *Apply*. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import { isZone } from '../fragment.ts';
 import { Choice, Field, ProblemBox, TextArea } from '../parts.tsx';
 import { readParameter } from '../parameters.ts';
 import type { Problem } from '../protocol.ts';
@@ -54,7 +55,8 @@ export function SettingsForm({ dashboard, onApply, onClose }: { dashboard: Dashb
       ...(variables.length === 0 ? {} : { variables: variables.map(variableOf) }),
     };
     const read = readDashboard(jsonOf(next));
-    if ('faults' in read) setProblem({ title: faultText(read.faults), status: 0 });
+    if (zone.trim() !== 'browser' && !isZone(zone.trim())) setProblem({ title: 'This browser knows no such zone.', status: 0 });
+    else if ('faults' in read) setProblem({ title: faultText(read.faults), status: 0 });
     else onApply(next);
   };
   return (

@@ -203,6 +203,30 @@ export const dashboardTests = [
     await panel(page, 'Panel p18').locator('canvas').waitFor();
     await check(page, 'twenty panels');
   }],
+  ['dashboards: SQL panels have types, curves over their time, bands, and say that there are more rows', { set: { features: SAVED } }, async ({ open, mock }) => {
+    put(mock, board([
+      panelOf('types', sql('SELECT carrier, COUNT(*) AS n FROM typed'), { show: { as: 'table' } }),
+      panelOf('curves', sql('SELECT at, origin, n FROM series'), { x: 6 }),
+      panelOf('bands', sql('SELECT at, origin, n FROM series WHERE 1 = 1'), { y: 8, show: { as: 'bands' } }),
+      panelOf('view', { kind: 'view', view: 'pages' }, { x: 6, y: 8 }),
+      panelOf('one', sql('SELECT COUNT(*) AS n FROM t'), { y: 16, h: 5, show: { as: 'value' }, refresh_ms: 1000 }),
+    ]));
+    const page = await open('#/dashboards/board');
+    await panel(page, 'Panel types').getByRole('columnheader', { name: /n LONG/ }).waitFor();
+    await panel(page, 'Panel curves').getByRole('group', { name: /^Chart: n by origin/ }).locator('canvas').waitFor();
+    await panel(page, 'Panel curves').getByText('JFK').first().waitFor();
+    await panel(page, 'Panel bands').locator('canvas').waitFor();
+    await panel(page, 'Panel view').getByText('The server has more rows.').waitFor();
+    await panel(page, 'Panel one').scrollIntoViewIfNeeded();
+    await panel(page, 'Panel one').getByRole('group', { name: /^n: 42, from 42 to 42 over [2-9] windows/ }).waitFor();
+    await page.getByRole('combobox', { name: 'Time' }).selectOption('from … to');
+    await page.getByRole('textbox', { name: 'From' }).fill('2026-11-30T12:00:00Z');
+    await page.getByRole('textbox', { name: 'To' }).fill('no time');
+    assert.equal(await button(page, 'Set the time').isDisabled(), true);
+    await page.getByRole('textbox', { name: 'To' }).fill('2026-11-30T13:00:00Z');
+    await button(page, 'Set the time').click();
+    await until(page, () => page.url(), (url) => url.includes('from=2026-11-30T12%3A00%3A00Z&to=2026-11-30T13%3A00%3A00Z'));
+  }],
   ['dashboards: a saved query by its name', { set: { features: SAVED } }, async ({ open, mock }) => {
     putSaved(mock.saved, 'queries', 'slow', WINDOWED);
     put(mock, board([panelOf('a', { kind: 'live', saved: 'slow' })]));

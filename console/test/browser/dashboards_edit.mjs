@@ -45,7 +45,7 @@ export const dashboardEditTests = [
     await drag(page, button(page, 'Resize Panel b'), 3, 1);
     await save(page);
     assert.deepEqual(places(mock).b, [0, 2, 9, 5]);
-    await button(page, 'Undo').isDisabled();
+    assert.equal(await button(page, 'Undo').isDisabled(), true, 'saved changes are not undone');
     await button(page, 'Close gaps').click();
     await save(page);
     assert.deepEqual(places(mock).b, [0, 0, 9, 5]);
