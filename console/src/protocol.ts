@@ -48,6 +48,8 @@ export interface Problem {
 
 export interface QueryFault {
   message: string;
+  /** Its place in a document: `/panels/3/source/text`. */
+  path?: string;
   hint?: string;
   line?: number;
   column?: number;
@@ -212,6 +214,7 @@ function readFault(data: Json): QueryFault[] {
   if (!isObject(data) || typeof data.message !== 'string') return [];
   const fault: QueryFault = { message: data.message };
   if (typeof data.hint === 'string') fault.hint = data.hint;
+  if (typeof data.path === 'string') fault.path = data.path;
   for (const name of ['line', 'column'] as const) {
     const value = data[name];
     if (typeof value === 'number') fault[name] = value;

@@ -3,11 +3,12 @@ import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { formatClock, zoneName } from '../format.ts';
 import { ProblemBox, shown } from '../parts.tsx';
+import type { Problem } from '../protocol.ts';
 import { readDashboards } from '../saved_list.ts';
 import { zone } from '../settings.ts';
 import { toast } from '../ui.tsx';
 import { ConflictDialog } from './conflict.tsx';
-import { PANELS_MAX, type Panel } from './document.ts';
+import { PANELS_MAX, type Panel, nameOf } from './document.ts';
 import type { Editing } from './editing.ts';
 import { closeGaps } from './layout.ts';
 import { SettingsForm } from './settings_form.tsx';
@@ -55,9 +56,35 @@ export function EditTools({ editing, add, put }: { editing: Editing; add(): void
           </button>
         </div>
       )}
-      {editing.problem.value !== null && conflict === null && <ProblemBox problem={editing.problem.value} />}
+      {editing.problem.value !== null && conflict === null && <SaveProblem problem={editing.problem.value} editing={editing} />}
       {settings && <SettingsForm dashboard={editing.dashboard.value} onApply={(next) => (editing.change(next), setSettings(false))} onClose={() => setSettings(false)} />}
       {conflict !== null && <ConflictDialog editing={editing} conflict={conflict} />}
+    </>
+  );
+}
+
+/** Why it was not saved, with the panels that the server found faults in. */
+function SaveProblem({ problem, editing }: { problem: Problem; editing: Editing }): JSX.Element {
+  const { panels } = editing.dashboard.value;
+  const placeOf = (path: string | undefined): string => {
+    const index = /^\/panels\/(\d{1,3})(?:\/|$)/.exec(path ?? '')?.[1];
+    const panel = index === undefined ? undefined : panels[Number(index)];
+    return panel === undefined ? shown(path ?? '', 100) : `${shown(nameOf(panel))} (${shown(path ?? '', 100)})`;
+  };
+  return (
+    <>
+      <ProblemBox problem={problem} />
+      {problem.errors !== undefined && (
+        <ul class="dependents" aria-label="Faults">
+          {problem.errors.slice(0, 20).map(({ path, message, line, column, hint }, i) => (
+            <li key={i}>
+              {placeOf(path)}: {shown(message, 300)}
+              {line !== undefined && ` (line ${line}, column ${column ?? 1})`}
+              {hint !== undefined && <span class="dim"> {shown(hint, 300)}</span>}
+            </li>
+          ))}
+        </ul>
+      )}
     </>
   );
 }

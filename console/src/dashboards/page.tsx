@@ -108,7 +108,8 @@ function Dashboard({ editing }: { editing: Editing }): JSX.Element {
       {!readOnly && !full && <EditTools editing={editing} add={add} put={put} />}
       {dashboard.description !== undefined && !full && <Markdown text={dashboard.description} />}
       <Bar dashboard={dashboard} settings={settings} chosen={chosen} choose={choose} />
-      {panels.length === 0 ? <p class="panel waiting">This dashboard has no panel yet.</p> : <PanelGrid panels={panels} surround={surround} actions={isEditing ? actions : null} />}
+      {panels.length === 0 && <p class="panel waiting">This dashboard has no panel yet.</p>}
+      <PanelGrid panels={panels} surround={surround} actions={isEditing ? actions : null} />
       {form !== null && <PanelForm panel={form.panel} isNew={form.isNew} onApply={(panel) => (put(withPanel(panels, panel)), setForm(null))} onClose={() => setForm(null)} />}
       {(chosen.values.size > 0 || chosen.time !== null || chosen.zone !== null) && (
         <p>

@@ -13,7 +13,7 @@ import type { AnswerOf } from './answers.ts';
 import type { Panel, Source, Time } from './document.ts';
 import { drawPane, keyOf, newPane, subscribe } from './panes.ts';
 import { savedQueryText } from './saved.ts';
-import { type Range, bind, rangeOf } from './variables.ts';
+import { type Range, bind, rangeOf, usesTime } from './variables.ts';
 
 /** What the bar of the dashboard says, for all panels alike. */
 export interface Surround {
@@ -121,7 +121,10 @@ interface Answer {
 export function useAnswerPane(panel: Panel & { source: Asked }, surround: Surround, form: Form | null, measure: string | null, seen: boolean): { pane: Pane; read: Currency & { at: number | null } } {
   const { source } = panel;
   const intervalMs = panel.refresh_ms ?? surround.refreshMs;
-  const key = formatJson([source as never, [...surround.values], surround.time as never, form]);
+  // Only what the call depends on begins anew.
+  const parameters = source.kind === 'sql' ? source.parameters : undefined;
+  const inTime = source.kind === 'search' || usesTime(parameters);
+  const key = formatJson([source as never, bind(parameters, surround.values, { from: 0, to: 0 }), inTime ? (surround.time as never) : null, form]);
   const pane = useMemo(() => newPane({ form, measure, visible: false }), [key]);
   useEffect(() => look(pane, { measure }), [pane, measure]);
   useEffect(() => {

@@ -43,6 +43,8 @@ interface Drag {
   startX: number;
   startY: number;
   columnPx: number;
+  /** The place that is shown, in words. */
+  shown: string;
 }
 
 /** Where a drag has brought its panel. */
@@ -71,10 +73,15 @@ function useDrag(panels: readonly Panel[], done: (panels: Panel[]) => void) {
       if (event.button !== 0 || grid.current === null || !(event.currentTarget instanceof HTMLElement)) return;
       event.currentTarget.setPointerCapture(event.pointerId);
       const columnPx = (grid.current.clientWidth + GAP_PX) / COLUMNS;
-      drag.current = { how, id: panel.id, from: panel, startX: event.clientX, startY: event.clientY, columnPx };
+      drag.current = { how, id: panel.id, from: panel, startX: event.clientX, startY: event.clientY, columnPx, shown: placeText(panel) };
     },
     onPointerMove: (event: PointerEvent) => {
-      if (drag.current?.id === panel.id) setPreview(move(panels, panel.id, placeOf(drag.current, event)));
+      if (drag.current?.id !== panel.id) return;
+      const to = placeOf(drag.current, event);
+      const place = placeText(to);
+      if (place === drag.current.shown) return;
+      drag.current.shown = place;
+      setPreview(move(panels, panel.id, to));
     },
     onPointerUp: (event: PointerEvent) => {
       if (drag.current?.id === panel.id) finish(panel, move(panels, panel.id, placeOf(drag.current, event)));
@@ -102,8 +109,14 @@ export function PanelGrid({ panels, surround, actions }: { panels: readonly Pane
     actions.moved(next);
     announce(`${shown(nameOf(panel))}: ${placeText(next.find(({ id }) => id === panel.id) ?? to)}`);
   };
+  // The focused button goes with its panel.
+  const removed = (panel: Panel) => {
+    actions?.remove(panel);
+    announce(`${shown(nameOf(panel))} is removed.`);
+    grid.current?.focus({ preventScroll: true });
+  };
   return (
-    <div class={preview === null ? 'dash-grid' : 'dash-grid dragging'} ref={grid}>
+    <div class={preview === null ? 'dash-grid' : 'dash-grid dragging'} ref={grid} tabIndex={-1} role="group" aria-label="Panels">
       {listed.map((panel) => (
         <section
           key={panel.id}
@@ -118,7 +131,7 @@ export function PanelGrid({ panels, surround, actions }: { panels: readonly Pane
           <header>
             <h2 title={shown(nameOf(panel), 200)}>{shown(nameOf(panel), 200)}</h2>
             <span class="spring" />
-            {actions !== null && <PanelButtons panel={panel} actions={actions} />}
+            {actions !== null && <PanelButtons panel={panel} actions={{ ...actions, remove: removed }} />}
             {editing && (
               <button type="button" class="quiet handle" aria-label={`Move ${shown(nameOf(panel))}`} title="Drag, or use the arrow keys" {...handlers(panel, 'move')} onKeyDownCapture={(event) => keyed(event, panel)}>
                 <Grip />

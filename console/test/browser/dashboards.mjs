@@ -13,7 +13,7 @@ const liveQuery = (given = WINDOWED, more = {}) => ({ kind: 'live', text: given,
 const sql = (given, more = {}) => ({ kind: 'sql', text: given, ...more });
 
 /** A board with a panel of each kind. */
-const every = () => board([
+export const every = () => board([
   panelOf('live', liveQuery(), { show: { as: 'line' } }),
   panelOf('sql', sql('SELECT carrier, n FROM t'), { x: 6, show: { as: 'table' } }),
   panelOf('view', { kind: 'view', view: 'pages' }, { y: 8 }),

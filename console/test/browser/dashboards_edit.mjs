@@ -1,7 +1,7 @@
 // Dashboards as they are changed: by pointer, by keys, by forms; saved, met by another version, kept as a draft, imported and exported.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { SAVED, board, panel, panelOf, put } from './dashboards.mjs';
+import { SAVED, board, every, panel, panelOf, put } from './dashboards.mjs';
 import { button, until } from './steps.mjs';
 
 const text = (markdown) => ({ kind: 'text', markdown });
@@ -95,7 +95,8 @@ export const dashboardEditTests = [
     await panel(page, 'Numbers').getByText('42 flights').waitFor();
     await button(page, 'Duplicate Numbers').click();
     await until(page, () => page.locator('.dash-panel').count(), (count) => count === 2);
-    await button(page, 'Remove Numbers').first().click();
+    await button(page, 'Remove Numbers').first().press('Enter');
+    await until(page, () => page.evaluate(() => document.activeElement?.getAttribute('aria-label')), (name) => name === 'Panels');
     await save(page);
     const [left] = stored(mock).panels;
     assert.deepEqual(left.source, { kind: 'sql', text: 'SELECT COUNT(*) AS n FROM t WHERE a = $1 AND b > $2', parameters: [{ variable: 'carrier' }, { time: 'from' }] });
@@ -180,6 +181,7 @@ export const dashboardEditTests = [
     await button(page, 'Apply').click();
     await button(page, 'Save').click();
     await page.getByRole('alert').getByText('panel `p1`: no such stream').waitFor();
+    await page.getByRole('list', { name: 'Faults' }).getByText('Panel a (/panels/0/source/text): no such stream').waitFor();
     assert.notEqual(stored(mock).title, 'refused');
   }],
   ['dashboards: a file is exported and imported as it was', { set: { features: SAVED } }, async ({ open, mock }) => {
@@ -203,4 +205,38 @@ export const dashboardEditTests = [
     await panel(page, 'Panel b').waitFor();
     assert.deepEqual(stored(mock, 'copy'), pair());
   }],
+  ...['light', 'dark'].flatMap((theme) => [1280, 360].map((width) => [
+    `dashboards are accessible in ${theme} at ${width} px`,
+    { theme, viewport: { width, height: 860 }, set: { features: SAVED } },
+    async ({ open, mock, check }) => {
+      put(mock, every());
+      const page = await open('#/dashboards');
+      const state = async (name) => {
+        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name} is wider than the window`);
+        await check(page, `${name}, ${theme}, ${width}`);
+      };
+      await button(page, 'Create a dashboard').click();
+      await state('list');
+      await page.getByRole('link', { name: 'board', exact: true }).click();
+      await panel(page, 'Panel live').locator('canvas').waitFor();
+      await panel(page, 'Panel metrics').scrollIntoViewIfNeeded();
+      await panel(page, 'Panel metrics').locator('canvas').waitFor();
+      await state('dashboard');
+      await button(page, 'Edit').click();
+      await state('edit mode');
+      await button(page, 'Edit Panel sql').click();
+      await page.getByRole('dialog').getByRole('combobox', { name: 'Show as' }).selectOption('Gauge');
+      await state('form of a panel');
+      await page.keyboard.press('Escape');
+      await button(page, 'Settings…').click();
+      await button(page, 'Add a variable').click();
+      await state('settings');
+      await page.keyboard.press('Escape');
+      await button(page, 'Remove Panel text').click();
+      put(mock, board([]));
+      await button(page, 'Save').click();
+      await page.getByRole('region', { name: 'Their version' }).waitFor();
+      await state('conflict');
+    },
+  ])),
 ];
