@@ -28,7 +28,7 @@ export function answerRows(of: AnswerOf, data: Json): Row[] {
   });
 }
 
-/** Whether the server has more rows than it was asked for. */
+/** True if the server has more rows than it was asked for. */
 export function hasMore(of: AnswerOf, data: Json): boolean {
   if (of === 'sql' || !isObject(data)) return false;
   const next = of === 'view' ? data.next : data.cursor;
@@ -44,7 +44,7 @@ export function timeColumn(rows: readonly Row[]): string | null {
 
 const isNumber = (value: Json | undefined): boolean => typeof value === 'number' || typeof value === 'bigint';
 
-/** Whether rows suit curves by themselves: several times, a number, and no more than one key. */
+/** True if rows suit curves by themselves: several times, a number, and no more than one key. */
 function suitsCurves(rows: readonly Row[], time: string): boolean {
   const others = Object.entries(rows[0] ?? {}).filter(([name]) => name !== time);
   const keys = others.filter(([, value]) => typeof value === 'string' || typeof value === 'boolean').length;

@@ -9,7 +9,7 @@ import { Dialog, toast } from '../ui.tsx';
 import { type Dashboard, nameOf, readDashboard } from './document.ts';
 import { type Conflict, type Editing, jsonOf } from './editing.ts';
 
-/** What the other version has otherwise, in a few lines. */
+/** The differences of the other version, in a few lines. */
 export function differences(mine: Dashboard, theirs: Dashboard): string[] {
   const lines: string[] = [];
   const ours = new Map(mine.panels.map((panel) => [panel.id, panel]));

@@ -28,7 +28,7 @@ export function EditTools({ editing, add, put }: { editing: Editing; add(): void
   const save = () => void editing.save().then((done) => done && (toast('Saved.'), void readDashboards()));
   return (
     <>
-      {!editing.saved.value.kept && <p class="notice">This server keeps dashboards in memory only: they are gone when it ends.</p>}
+      {!editing.saved.value.kept && <p class="notice">This server stores dashboards in memory only: they are lost when it stops.</p>}
       <Restored editing={editing} />
       {editing.editing.value && (
         <div class="bar dash-tools" role="toolbar" aria-label="Edit">
@@ -46,7 +46,7 @@ export function EditTools({ editing, add, put }: { editing: Editing; add(): void
           </button>
           <span class="spring" />
           <span class="dim" role="status">
-            {editing.changed.value ? (editing.kept.value ? 'Unsaved changes, kept in this browser' : 'Unsaved changes; this browser keeps no drafts') : 'No unsaved changes'}
+            {editing.changed.value ? (editing.kept.value ? 'Unsaved changes, stored in this browser' : 'Unsaved changes; this browser stores no drafts') : 'No unsaved changes'}
           </span>
           <button type="button" disabled={!editing.changed.value} onClick={() => editing.discard()}>
             Discard

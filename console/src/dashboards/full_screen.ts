@@ -26,7 +26,7 @@ function stayAwake(): () => void {
   };
 }
 
-/** Whether `element` fills the screen, and the function that changes it. */
+/** True while `element` fills the screen, and the function that changes it. */
 export function useFullScreen(element: HTMLElement | null): [boolean, () => void] {
   const [full, setFull] = useState(false);
   useEffect(() => {

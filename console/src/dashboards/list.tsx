@@ -45,7 +45,7 @@ export function List(): JSX.Element {
   return (
     <>
       <PageHeading title="Dashboards" />
-      {!isKept && <p class="notice">This server keeps dashboards in memory only: they are gone when it ends. Export those that you need.</p>}
+      {!isKept && <p class="notice">This server stores dashboards in memory only: they are lost when it stops. Export those that you need.</p>}
       {!readOnly && <Create />}
       <section class="panel" aria-label="Dashboards">
         <div class="bar filters">

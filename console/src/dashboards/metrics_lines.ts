@@ -13,7 +13,7 @@ export interface MetricsPicture {
   lines: LinesPicture;
   /** Curves that found no room. */
   left: number;
-  /** Whether all curves are bytes, or bytes a second. */
+  /** The unit of all curves; null if they differ or have none. */
   unit: 'bytes' | 'bytes/s' | null;
 }
 

@@ -54,7 +54,7 @@ function Opened({ name }: { name: string }): JSX.Element {
   );
 }
 
-/** What the bar says; the address carries it, so that a link repeats it. */
+/** The choices of the bar; the address contains them, so that a link repeats them. */
 function useChosen(name: string): [Chosen, (chosen: Chosen) => void] {
   const [chosen, setChosen] = useState(() => readChosen(location.hash));
   useEffect(() => {

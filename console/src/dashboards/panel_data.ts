@@ -15,7 +15,7 @@ import { drawPane, keyOf, newPane, subscribe } from './panes.ts';
 import { savedQueryText } from './saved.ts';
 import { type Range, bind, rangeOf, usesTime } from './variables.ts';
 
-/** What the bar of the dashboard says, for all panels alike. */
+/** The choices of the dashboard's bar, the same for all panels. */
 export interface Surround {
   values: ReadonlyMap<string, Parameter>;
   time: Time;

@@ -10,7 +10,7 @@ import { faultText, jsonOf } from './editing.ts';
 
 const KIND_NAMES: { [kind in (typeof KINDS)[number] | 'saved']: string } = { live: 'Live query', saved: 'Saved live query', view: 'View', sql: 'SQL', search: 'Search', metrics: 'Metrics of this server', text: 'Text' };
 const SHAPE_NAMES: { [shape in Shape]: string } = {
-  auto: 'What suits', table: 'Table', json: 'JSON', line: 'Lines', area: 'Area', bar: 'Bars', stacked: 'Stacked', histogram: 'Histogram', heat: 'Heat map', bands: 'Bands', top: 'Top', value: 'Value', gauge: 'Gauge',
+  auto: 'Automatic', table: 'Table', json: 'JSON', line: 'Lines', area: 'Area', bar: 'Bars', stacked: 'Stacked', histogram: 'Histogram', heat: 'Heat map', bands: 'Bands', top: 'Top', value: 'Value', gauge: 'Gauge',
 };
 
 /** The fields as typed; each kind of source uses some of them. */

@@ -2,14 +2,14 @@
  * Variables and time of a dashboard: their values, how they become parameters, and how a link carries them. Pure.
  *
  * The fragment is `#/dashboards/NAME?v.carrier=UA&last=900000&refresh=5000&zone=UTC`. Values are typed as the parameters of Ask:
- * numbers, `true`, `false` and `null` are such, anything else is text, and `"15"` in quotes is the text 15.
+ * numbers, `true`, `false` and `null` are read as such values, anything else is text, and `"15"` in quotes is the text 15.
  */
 import { isZone, wellFormed } from '../fragment.ts';
 import { readParameter } from '../parameters.ts';
 import type { Parameter } from '../protocol.ts';
 import { type Bound, type Dashboard, LAST_MS, REFRESH_MS, type Scalar, type Time, isVariableName } from './document.ts';
 
-/** What the bar of a dashboard says. Null: as the document has it. */
+/** The choices of a dashboard's bar. Null: as the document has it. */
 export interface Chosen {
   /** As typed, by the variable's name. */
   values: ReadonlyMap<string, string>;
@@ -77,7 +77,7 @@ export interface Settings {
   zone: string;
 }
 
-/** What holds now: the choice, or else the document's. A list takes only its own values. */
+/** The settings in effect: the choice, or else the document's. A list takes only its own values. */
 export function settingsOf(dashboard: Dashboard, chosen: Chosen): Settings {
   const texts = new Map<string, string>();
   const values = new Map<string, Parameter>();
@@ -112,5 +112,5 @@ export function bind(parameters: readonly Bound[] | undefined, values: ReadonlyM
   });
 }
 
-/** Whether any parameter depends on the time. */
+/** True if any parameter depends on the time. */
 export const usesTime = (parameters: readonly Bound[] | undefined): boolean => (parameters ?? []).some((one) => one !== null && typeof one === 'object' && 'time' in one);

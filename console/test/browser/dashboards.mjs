@@ -48,7 +48,7 @@ export const dashboardTests = [
     mock.features = SAVED;
     mock.saved.kept = false;
     const other = await open('#/dashboards');
-    await other.getByText('This server keeps dashboards in memory only').waitFor();
+    await other.getByText('This server stores dashboards in memory only').waitFor();
     await other.getByText('There is no dashboard.').waitFor();
   }],
   ['dashboards: an example with one click shows live numbers, and its equal queries run once', { set: { features: SAVED } }, async ({ open, mock }) => {

@@ -39,7 +39,7 @@ export const dashboardEditTests = [
     put(mock, pair());
     const page = await edit(open);
     await drag(page, button(page, 'Move Panel b'), -6, 2);
-    await page.getByText('Unsaved changes, kept in this browser').waitFor();
+    await page.getByText('Unsaved changes, stored in this browser').waitFor();
     await save(page);
     assert.deepEqual(places(mock), { a: [0, 6, 6, 4], b: [0, 2, 6, 4], c: [0, 10, 6, 4] });
     await drag(page, button(page, 'Resize Panel b'), 3, 1);
