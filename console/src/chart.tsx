@@ -29,10 +29,12 @@ export interface LineOptions {
   height?: number;
   of?: string;
   write?: (value: number) => string;
+  /** The room between the least and the greatest curve is filled. */
+  bands?: boolean;
 }
 
 export function LineChart(props: { picture: LinesPicture; form: Form; title: string; asTable: boolean; drawing: Drawing } & LineOptions): JSX.Element {
-  const { picture, form, title, asTable, height = HEIGHT, of = 'windows', write } = props;
+  const { picture, form, title, asTable, height = HEIGHT, of = 'windows', write, bands = false } = props;
   const valueText = (value: number | null | undefined) => (value === null || value === undefined ? '–' : (write ?? formatNumber)(value));
   const [box, setBox] = useElement<HTMLDivElement>();
   const width = useWidth(box);
@@ -43,7 +45,7 @@ export function LineChart(props: { picture: LinesPicture; form: Form; title: str
   const names = picture.series.map((series) => series.name);
   const stacked = form === 'stacked';
   const few = picture.x.length < 40;
-  const key = JSON.stringify([names, form, dark, timeZone, few, asTable]);
+  const key = JSON.stringify([names, form, dark, timeZone, few, asTable, bands]);
 
   const data = useMemo((): uPlot.AlignedData => {
     const seconds = picture.x.map((ms) => ms / 1000);
@@ -74,6 +76,7 @@ export function LineChart(props: { picture: LinesPicture; form: Form; title: str
         tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), timeZone),
         cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
         scales: { x: { time: true, range: (self, low, high) => roomForBars(self, low, high, stacked) }, y: { range: (_, low, high) => rangeOf(low, high, form) } },
+        bands: bands && !stacked ? bandOf(picture, `${seriesColour(0, dark)}22`) : [],
         hooks: { setCursor: [(self) => setCursor(self.cursor.idx ?? null)] },
         series: [
           {},
@@ -102,7 +105,7 @@ export function LineChart(props: { picture: LinesPicture; form: Form; title: str
   useEffect(() => plot.current?.setData(data), [data]);
   useEffect(() => {
     if (width > 0) plot.current?.setSize({ width, height });
-  }, [width]);
+  }, [width, height]);
   props.drawing.current = () => (plot.current === null ? null : drawLines(plot.current, names, title, dark));
 
   const at = cursor !== null && cursor < picture.x.length ? cursor : null;
@@ -152,6 +155,14 @@ export function LineChart(props: { picture: LinesPicture; form: Form; title: str
       <p class="unseen">{summary}</p>
     </figure>
   );
+}
+
+/** The band from the curve with the greatest mean to the one with the least. */
+function bandOf({ series }: LinesPicture, fill: string): uPlot.Band[] {
+  const mean = (values: ReadonlyArray<number | null>) => values.reduce<number>((sum, value) => sum + (value ?? 0), 0);
+  const order = series.map(({ values }, i) => [mean(values), i + 1] as const).sort(([a], [b]) => b - a);
+  const [top, bottom] = [order[0], order[order.length - 1]];
+  return top === undefined || bottom === undefined || order.length < 2 ? [] : [{ series: [top[1], bottom[1]], fill }];
 }
 
 function Swatch({ colour, dash }: { colour: string; dash: number[] }): JSX.Element {

@@ -7,7 +7,7 @@
 
 import { isDots } from './text.ts';
 
-export const PAGES = ['home', 'ask', 'streams', 'views', 'jobs', 'operations', 'search', 'cluster'] as const;
+export const PAGES = ['home', 'ask', 'dashboards', 'streams', 'views', 'jobs', 'operations', 'search', 'cluster'] as const;
 export type Page = (typeof PAGES)[number];
 export type Dialect = 'native' | 'bullet';
 
@@ -55,7 +55,8 @@ export function readFragment(fragment: string): State {
   const object = decoded(rest.join('/'));
   if (object !== '' && hasObjects(state.page)) state.object = object;
   const zone = values.get('zone');
-  if (zone !== null && isZone(zone)) state.zone = zone;
+  // The zone of a dashboard is its own, and does not become the reader's.
+  if (zone !== null && isZone(zone) && state.page !== 'dashboards') state.zone = zone;
   if (state.page !== 'ask') return state;
   const saved = rest[0] === SAVED ? decoded(rest.slice(1).join('/')) : '';
   if (saved !== '') state.saved = saved;

@@ -4,10 +4,12 @@ import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Spark } from './chart.tsx';
 import { connection, documentBase, getText, serverNow, streams, post } from './client.ts';
+import { lastDashboards, readLastDashboards } from './dashboard_list.ts';
 import { type Example, exampleQuestions, readPaths } from './examples.ts';
 import { shellWord } from './export.ts';
 import { formatBytes, formatClock, formatDuration, formatNumber, formatShort, formatTime, zoneName } from './format.ts';
 import { type Json, formatJson, parseJson } from './json.ts';
+import { isOffered } from './page_table.ts';
 import { isObject } from './protocol.ts';
 import { addressOf, go } from './route.ts';
 import { SavedRecent } from './saved_controls.tsx';
@@ -92,6 +94,7 @@ export function Home(): JSX.Element {
             </div>
             <div class="column">
               {current !== null && <Examples stream={current} key={current} />}
+              <DashboardList />
               <Recent />
               <SavedRecent ready={begun.value} />
               <details class="panel send">
@@ -103,6 +106,36 @@ export function Home(): JSX.Element {
         </>
       )}
     </main>
+  );
+}
+
+const DASHBOARDS_SHOWN = 5;
+
+/** The dashboards that were changed last. */
+function DashboardList(): JSX.Element | null {
+  const offered = isOffered('dashboards') === true;
+  useEffect(() => {
+    if (offered && begun.value) void readLastDashboards();
+  }, [offered, begun.value]);
+  const list = (lastDashboards.value ?? []).slice(0, DASHBOARDS_SHOWN);
+  if (!offered || list.length === 0) return null;
+  return (
+    <section class="panel" aria-label="Dashboards">
+      <header>
+        <h2>Dashboards</h2>
+        <span class="dim">changed last</span>
+      </header>
+      <ul>
+        {list.map(({ name, title }) => (
+          <li key={name} class="bar">
+            <a class="object" href={addressOf('dashboards', name)} onClick={(event) => (event.preventDefault(), go('dashboards', name))}>
+              {visible(cut(title === '' ? name : title, 80))}
+            </a>
+            <span class="dim">{visible(cut(name, 60))}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 

@@ -92,6 +92,8 @@ export class LiveQuery {
   private gapPending = false;
   /** Taken up after a reload, and not answered yet. */
   private resumed = false;
+  /** Holds whole answers of statements, not of a live query. */
+  private answers = false;
   private readonly marks: Array<{ at: number; seen: number; rows: number }> = [];
   private rowsTaken = 0;
 
@@ -110,7 +112,12 @@ export class LiveQuery {
 
   /** Whether each emit is one result in its own order; otherwise it has single matches, which form one list. */
   get whole(): boolean {
-    return this.windowed || this.ordered;
+    return this.windowed || this.ordered || this.answers;
+  }
+
+  /** Whether the results are answers that the page has read, so that nothing is to be asked. */
+  get given(): boolean {
+    return this.answers;
   }
 
   get over(): boolean {
@@ -217,6 +224,32 @@ export class LiveQuery {
     const seconds = ((now - last.at > 2000 ? now : last.at) - first.at) / 1000;
     if (seconds < 0.2) return null;
     return { in: Math.max(0, last.seen - first.seen) / seconds, out: (last.rows - first.rows) / seconds };
+  }
+
+  /**
+   * Takes in an answer that was asked by a statement, in place of the earlier one. An answer of one row without a time follows the
+   * earlier ones, so that a single value has a trend.
+   */
+  answer(parts: ReadonlyArray<{ at: number | null; records: Row[] }>, textLength: number): void {
+    const single = parts.length === 1 && parts[0]?.at === null && parts[0].records.length === 1;
+    this.answers = true;
+    this.phase = 'live';
+    if (!single || this.windowed || this.rowsMax > 1) {
+      this.emits = new Ring(RESULT_BYTES_MAX, EMITS_MAX);
+      this.names.clear();
+      this.columnsLeftOut = 0;
+      this.rowsMax = 0;
+    }
+    this.windowed = parts.length > 0 && parts[0]?.at !== null;
+    const rows = parts.reduce((sum, { records }) => sum + records.length, 0);
+    for (const column of this.declared ?? []) this.name(column.name);
+    for (const { at, records } of parts) {
+      for (const record of records) for (const name of Object.keys(record)) this.name(name);
+      const window = at === null ? null : { kind: '', number: 0, start: Number.NaN, end: at };
+      this.rowsMax = Math.max(this.rowsMax, records.length);
+      this.emits.push({ records, window, came: this.now(), bounds: {}, afterGap: false }, (textLength * MEMORY_PER_TEXT * records.length) / Math.max(1, rows), records.length);
+    }
+    this.version += 1;
   }
 
   failed(problem: Problem): void {

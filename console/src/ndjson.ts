@@ -17,7 +17,7 @@ export interface Reader {
 
 export async function readQuery(base: string, question: Question, reader: Reader, signal: AbortSignal): Promise<void> {
   try {
-    const body = formatJson({ query: question.text, parameters: question.parameters, dialect: question.dialect });
+    const body = formatJson(question.saved === undefined ? { query: question.text, parameters: question.parameters, dialect: question.dialect } : { saved: question.saved, parameters: question.parameters });
     const answer = await fetch(new URL('v1/queries', base), {
       method: 'POST',
       headers: { 'content-type': 'application/json', accept: 'application/x-ndjson' },

@@ -27,7 +27,8 @@ export class Failure extends Error {
   }
 }
 
-async function call(path: string, request: RequestInit): Promise<Response> {
+/** The answer of a call that succeeds; throws a `Failure`. */
+export async function call(path: string, request: RequestInit): Promise<Response> {
   let answer: Response;
   try {
     answer = await fetch(new URL(path, documentBase), request);

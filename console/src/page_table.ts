@@ -2,9 +2,9 @@
 import { computed, signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { connection, getText } from './client.ts';
-import type { Page } from './fragment.ts';
+import type { Form, Page } from './fragment.ts';
 import { parseJson } from './json.ts';
-import { isObject } from './protocol.ts';
+import { type Question, isObject } from './protocol.ts';
 import type { Tab } from './tabs.ts';
 import { toast } from './ui.tsx';
 
@@ -19,13 +19,22 @@ export interface Later {
   /** Opens a saved query in a tab. It does not run. */
   open(name: string, origin: 'reader' | 'link' | 'other site'): void;
   KeepItems(props: { tab: Tab; close(): void }): JSX.Element;
+  /** Adds a query to a dashboard; `create`: to a new one of this name. Throws a `Failure`. */
+  addQuery(dashboard: string, create: boolean, query: AddedQuery): Promise<void>;
 }
 export type Pages = { [name in LazyPage]: () => JSX.Element };
+/** A query and its picture, as Ask has them. */
+export interface AddedQuery {
+  question: Question;
+  form: Form;
+  measure: string | null;
+}
 
 /** In the order of the navigation. `feature` is one of the server's `features`; null: every server has what the page needs. */
 export const TITLES: ReadonlyArray<{ page: Page; title: string; feature: string | null }> = [
   { page: 'home', title: 'Home', feature: null },
   { page: 'ask', title: 'Ask', feature: null },
+  { page: 'dashboards', title: 'Dashboards', feature: 'saved' },
   { page: 'streams', title: 'Streams', feature: null },
   { page: 'views', title: 'Views', feature: 'views' },
   { page: 'jobs', title: 'Jobs & alerts', feature: 'sql' },
@@ -89,9 +98,9 @@ export function loadPages(): Promise<void> {
 }
 
 /** Runs `run` with what `pages.js` has, once it is loaded. */
-export async function withLater(run: (later: Later) => void): Promise<void> {
+export async function withLater(run: (later: Later) => void | Promise<void>): Promise<void> {
   await loadPages();
   const state = loading.value;
-  if (state !== null && typeof state === 'object') run(state.later);
+  if (state !== null && typeof state === 'object') await run(state.later);
   else toast('This part of the page cannot be loaded now. Try again.');
 }

@@ -21,6 +21,8 @@ export interface Question {
   text: string;
   parameters: Parameter[];
   dialect: Dialect;
+  /** The name of a saved query that runs in place of `text`, which then only helps to choose the picture. */
+  saved?: string;
 }
 
 export interface Hello {
@@ -46,6 +48,8 @@ export interface Problem {
 
 export interface QueryFault {
   message: string;
+  /** Its place in a document: `/panels/3/source/text`. */
+  path?: string;
   hint?: string;
   line?: number;
   column?: number;
@@ -76,9 +80,9 @@ export function queryFrame(id: number, question: Question, lingerMs: number, rec
   return formatJson({
     id,
     op: 'query',
-    text: question.text,
+    ...(question.saved === undefined ? { text: question.text } : { saved: question.saved }),
     parameters: question.parameters,
-    dialect: question.dialect,
+    ...(question.saved === undefined ? { dialect: question.dialect } : {}),
     linger_ms: lingerMs,
     records_per_second_max: recordsPerSecondMax,
     credit: CREDIT_BYTES,
@@ -210,6 +214,7 @@ function readFault(data: Json): QueryFault[] {
   if (!isObject(data) || typeof data.message !== 'string') return [];
   const fault: QueryFault = { message: data.message };
   if (typeof data.hint === 'string') fault.hint = data.hint;
+  if (typeof data.path === 'string') fault.path = data.path;
   for (const name of ['line', 'column'] as const) {
     const value = data[name];
     if (typeof value === 'number') fault[name] = value;

@@ -7,11 +7,12 @@ import { copyAs, type Format } from './export.ts';
 import { formatBytes, formatClock, formatDuration, formatNumber, formatShort, formatTime, zoneName } from './format.ts';
 import { type Form, FORMS, writeFragment } from './fragment.ts';
 import { KeepMenu } from './keep_menu.tsx';
+import { OntoDashboard } from './onto_dashboard.tsx';
 import type { Picture, Status } from './picture.ts';
 import { browserZone, chosenZone, letterKeys, zone } from './settings.ts';
 import { copyLink } from './short_links.tsx';
 import { ResultTable, isTyping } from './table.tsx';
-import { type Tab, chooseForm, look, pause, questionOf, step } from './tabs.ts';
+import { type Pane, type Tab, chooseForm, look, pause, questionOf, step } from './tabs.ts';
 import { visible } from './text.ts';
 import { Icon, Menu, announce, copyText, download, toast, useElement, useInSight, useWidth } from './ui.tsx';
 
@@ -156,6 +157,7 @@ function Toolbar(props: {
       <ExportMenu tab={tab} picture={picture} drawing={props.drawing} />
       <CopyAsMenu tab={tab} />
       <KeepMenu tab={tab} />
+      <OntoDashboard tab={tab} picture={picture} />
     </div>
   );
 }
@@ -276,7 +278,7 @@ function Windows({ tab, picture }: { tab: Tab; picture: Picture }): JSX.Element 
   );
 }
 
-function endText(reason: string | null): string {
+export function endText(reason: string | null): string {
   const texts: { [reason: string]: string } = {
     client: 'stopped',
     killed: 'ended by someone',
@@ -292,7 +294,7 @@ function endText(reason: string | null): string {
   return texts[reason ?? ''] ?? reason ?? 'finished';
 }
 
-function phaseOf(tab: Tab, status: Status): { kind: string; text: string } {
+export function phaseOf(tab: Pane, status: Status): { kind: string; text: string } {
   const paused = tab.view.value.at !== null;
   if (status.phase === 'failed') return { kind: 'bad', text: 'Failed' };
   if (status.phase === 'stale') return { kind: 'warn', text: `Stale since ${formatTime(status.staleSince ?? Date.now(), zone())}` };
@@ -303,10 +305,8 @@ function phaseOf(tab: Tab, status: Status): { kind: string; text: string } {
   return { kind: 'good', text: 'Live' };
 }
 
-function StatusLine({ tab, picture }: { tab: Tab; picture: Picture }): JSX.Element {
-  const { status } = picture;
-  const phase = phaseOf(tab, status);
-  const { counts, rates } = status;
+/** What a result does not have: name, number, and the reason. */
+export function lossesOf({ counts }: Status): Array<[string, number, string]> {
   const losses: Array<[string, number, string]> = [
     ['dropped', counts.dropped, 'results that this page was too slow to take'],
     ['late', counts.late, 'events behind the watermark, not counted'],
@@ -314,6 +314,14 @@ function StatusLine({ tab, picture }: { tab: Tab; picture: Picture }): JSX.Eleme
     ['errors', counts.expression_errors, 'expressions that could not be computed'],
   ];
   if (counts.thinned > 0) losses.push(['thinned', counts.thinned, 'records left out evenly, because there were too many to show']);
+  return losses;
+}
+
+function StatusLine({ tab, picture }: { tab: Tab; picture: Picture }): JSX.Element {
+  const { status } = picture;
+  const phase = phaseOf(tab, status);
+  const { rates } = status;
+  const losses = lossesOf(status);
   const held = status.last - status.first + 1;
   return (
     <div class="status" role="group" aria-label="State of the result">
@@ -410,7 +418,7 @@ function Body({ tab, picture, drawing, asTable }: { tab: Tab; picture: Picture; 
   );
 }
 
-function titleOf(picture: Picture): string {
+export function titleOf(picture: Picture): string {
   const keys = picture.columns.filter((column) => column.role === 'key' || column.role === 'range' || column.role === 'point').map((column) => column.name);
   const by = keys.length === 0 ? '' : ` by ${keys.join(' and ')}`;
   if (picture.form === 'value') return `Latest ${picture.measures.slice(0, 6).join(', ')}`;

@@ -21,12 +21,13 @@ export async function readIfThere(name: string): Promise<SavedQuery | null> {
   }
 }
 
-/** `replaces`: the revision that is there; null: only if there is none of this name. Else the server answers 412. */
-export async function write(name: string, comment: string | null, content: string, replaces: number | null): Promise<SavedQuery> {
-  const condition: { [name: string]: string } = replaces === null ? { 'if-none-match': '*' } : { 'if-match': `"${replaces}"` };
-  return whole(await send('PUT', savedPath(name), formatJson({ comment, content }), undefined, condition));
+/** The condition of a write. `replaces`: the revision that is there; null: only if there is none of this name. Else the server answers 412. */
+export const conditionOf = (replaces: number | null): { [name: string]: string } => (replaces === null ? { 'if-none-match': '*' } : { 'if-match': `"${replaces}"` });
+
+export async function write(name: string, comment: string | null, { content, dialect }: Pick<SavedQuery, 'content' | 'dialect'>, replaces: number | null): Promise<SavedQuery> {
+  return whole(await send('PUT', savedPath(name), formatJson({ comment, content, dialect }), undefined, conditionOf(replaces)));
 }
 
-export const remove = (name: string, revision: number): Promise<unknown> => send('DELETE', savedPath(name), null, undefined, { 'if-match': `"${revision}"` });
+export const remove = (name: string, revision: number): Promise<unknown> => send('DELETE', savedPath(name), null, undefined, conditionOf(revision));
 
 export const isConflict = (error: unknown): boolean => error instanceof Failure && error.problem.status === 412;

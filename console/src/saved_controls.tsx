@@ -6,15 +6,13 @@ import { getText } from './client.ts';
 import { formatTime } from './format.ts';
 import { parseJson } from './json.ts';
 import { hasSaved, withLater } from './page_table.ts';
-import { type SavedFacts, lastChanged, readSavedPage, savedPage } from './saved_object.ts';
+import { type SavedFacts, readSavedPage, savedLast } from './saved_object.ts';
 import { readOnly, zone } from './settings.ts';
 import { type Tab, changedSince } from './tabs.ts';
 import { cut, visible } from './text.ts';
 import { overlay } from './ui.tsx';
 
 const HOME_SHOWN = 6;
-/** The list of the server is by name, so the newest are chosen of the first ones. */
-const HOME_READ = 1000;
 
 /** The saved queries that changed last, as Home has read them. */
 export const recentSaved = signal<SavedFacts[]>([]);
@@ -77,9 +75,9 @@ export function SavedRecent({ ready }: { ready: boolean }): JSX.Element | null {
   useEffect(() => {
     if (!ready || !offered) return;
     const abort = new AbortController();
-    getText(savedPage('', null, HOME_READ), abort.signal)
+    getText(savedLast(HOME_SHOWN), abort.signal)
       .then((text) => {
-        recentSaved.value = lastChanged(readSavedPage(parseJson(text)).objects, HOME_SHOWN);
+        recentSaved.value = readSavedPage(parseJson(text)).objects;
       })
       .catch(() => {
         // The list stays as it was; the dialog of saved queries reports problems.

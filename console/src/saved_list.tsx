@@ -140,7 +140,7 @@ function Delete({ saved, done, onClose }: { saved: SavedFacts; done(): void; onC
 /** Saves under the new name first, so that no moment is without the query. */
 async function rename(saved: SavedFacts, to: string): Promise<void> {
   const old = await read(saved.name);
-  const made = await write(to, old.comment, old.content, null);
+  const made = await write(to, old.comment, old, null);
   for (const tab of tabs.value) {
     // A tab of an earlier revision must not replace the newer one unseen: it has no name any more.
     if (tab.saved.value?.name === saved.name) tab.saved.value = tab.saved.value.revision === old.revision ? refOf(made) : null;

@@ -1,10 +1,10 @@
 /**
- * Saved queries as the server reports them: their addresses, their answers, and the newest of a list.
+ * Saved queries as the server reports them: their addresses and their answers.
  *
  * Pure. A list has no contents; `GET` of one query has.
  */
 import { parseTime } from './format.ts';
-import { wellFormed } from './fragment.ts';
+import { type Dialect, wellFormed } from './fragment.ts';
 import type { Json } from './json.ts';
 import { isObject } from './protocol.ts';
 import { isDots } from './text.ts';
@@ -20,6 +20,7 @@ export interface SavedFacts {
 export interface SavedQuery extends SavedFacts {
   /** The text as it was written: BQL, or Bullet's JSON form. */
   content: string;
+  dialect: Dialect;
   /** False: in memory only. */
   kept: boolean;
 }
@@ -33,7 +34,8 @@ export interface SavedPage {
 
 export const SAVED = 'v1/saved/queries';
 
-export const savedPath = (name: string): string => `${SAVED}/${encodeURIComponent(wellFormed(name))}`;
+/** The address of an object: of a query, unless `list` is the address of another kind. */
+export const savedPath = (name: string, list = SAVED): string => `${list}/${encodeURIComponent(wellFormed(name))}`;
 
 export function savedPage(prefix: string, after: string | null, limit: number): string {
   const values = new URLSearchParams({ limit: String(limit) });
@@ -42,9 +44,12 @@ export function savedPage(prefix: string, after: string | null, limit: number): 
   return `${SAVED}?${values.toString()}`;
 }
 
+/** The address of the `most` queries that changed last, the newest first. */
+export const savedLast = (most: number): string => `${SAVED}?sort=changed&limit=${most}`;
+
 /** Why no request can name this object; null: one can. The server decides on all other names. */
 export function nameFault(name: string): string | null {
-  if (name === '') return 'A saved query needs a name.';
+  if (name === '') return 'A name is needed.';
   return isDots(name) ? 'A name cannot be . or .. alone: a browser takes it out of the address.' : null;
 }
 
@@ -64,10 +69,6 @@ export function readSaved(data: Json): SavedQuery | null {
   const facts = readFacts(data);
   if (facts === null || !isObject(data) || typeof data.content !== 'string') return null;
   // Texts of the page have no carriage returns, so a text that came back is equal to the one in the editor.
-  return { ...facts, content: data.content.replace(/\r\n/g, '\n'), kept: data.kept !== false };
-}
-
-/** The `most` queries that changed last, the newest first. */
-export function lastChanged(objects: readonly SavedFacts[], most: number): SavedFacts[] {
-  return [...objects].sort((a, b) => (b.changed ?? 0) - (a.changed ?? 0) || (a.name < b.name ? -1 : 1)).slice(0, most);
+  const dialect = data.dialect === 'bullet' ? 'bullet' : 'native';
+  return { ...facts, content: data.content.replace(/\r\n/g, '\n'), dialect, kept: data.kept !== false };
 }

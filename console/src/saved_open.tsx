@@ -1,6 +1,5 @@
 /** Opens saved queries in tabs, and keeps the tabs true to what the server has. */
 import type { JSX } from 'preact';
-import { isJsonForm } from './bql.ts';
 import { problemOfError } from './objects.ts';
 import { ProblemBox, shown } from './parts.tsx';
 import type { Problem } from './protocol.ts';
@@ -12,7 +11,7 @@ import type { SavedRef } from './store.ts';
 import { type Tab, activeId, changedSince, openTab, tabs } from './tabs.ts';
 import { Dialog, overlay, toast } from './ui.tsx';
 
-export const refOf = ({ name, revision, comment, content, kept }: SavedQuery): SavedRef => ({ name, revision, comment, text: content, kept });
+export const refOf = ({ name, revision, comment, content, dialect, kept }: SavedQuery): SavedRef => ({ name, revision, comment, text: content, dialect, kept });
 
 /** The tab of a saved query. One that is open already keeps the reader's changes. */
 export function showSaved(saved: SavedQuery): Tab {
@@ -21,13 +20,13 @@ export function showSaved(saved: SavedQuery): Tab {
     if (changedSince(open)) toast('This tab has your changes since it was saved.');
     else {
       open.text.value = saved.content;
+      open.dialect.value = saved.dialect;
       open.saved.value = refOf(saved);
     }
     activeId.value = open.id;
     return open;
   }
-  // Bullet's JSON form is read by both dialects; its own rules are meant.
-  const tab = openTab(saved.content, isJsonForm(saved.content) ? 'bullet' : 'native', [], true);
+  const tab = openTab(saved.content, saved.dialect, [], true);
   tab.saved.value = refOf(saved);
   return tab;
 }

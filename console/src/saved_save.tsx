@@ -50,9 +50,9 @@ async function again(tab: Tab, draft: Draft, revision: number): Promise<void> {
 
 /** Writes the tab's text; null if that is done or another dialog has taken over. */
 async function attempt(tab: Tab, { name, comment }: Draft, replaces: number | null): Promise<Problem | null> {
-  const text = tab.text.value;
+  const [content, dialect] = [tab.text.value, tab.dialect.value];
   try {
-    stored(tab, await write(name, comment.trim() === '' ? null : comment, text, replaces));
+    stored(tab, await write(name, comment.trim() === '' ? null : comment, { content, dialect }, replaces));
     return null;
   } catch (error) {
     if (!isConflict(error)) return problemOfError(error);
@@ -60,7 +60,7 @@ async function attempt(tab: Tab, { name, comment }: Draft, replaces: number | nu
   try {
     const theirs = await readIfThere(name);
     // An answer that was lost, or the same work twice: nothing differs.
-    if (theirs !== null && theirs.content === text && (theirs.comment ?? '') === comment) stored(tab, theirs);
+    if (theirs !== null && theirs.content === content && theirs.dialect === dialect && (theirs.comment ?? '') === comment) stored(tab, theirs);
     else showVersions(tab, { name, comment }, theirs, replaces === null);
     return null;
   } catch (error) {
@@ -86,6 +86,7 @@ function showVersions(tab: Tab, draft: Draft, theirs: SavedQuery | null, isNew: 
       take={() => {
         if (theirs === null) return;
         tab.text.value = theirs.content;
+        tab.dialect.value = theirs.dialect;
         tab.saved.value = refOf(theirs);
         close();
         toast(`The tab has the saved text of ${shown(theirs.name, 60)}.`);

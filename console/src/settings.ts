@@ -29,7 +29,10 @@ export const chosenFields = signal<boolean | null>(typeof loaded.fields === 'boo
 const wide = matchMedia('(min-width: 901px)').matches;
 export const fieldsOpen = (): boolean => chosenFields.value ?? wide;
 
-export const zone = (): string => chosenZone.value ?? browserZone;
+/** The zone of the page that is shown, if it has one of its own: a dashboard. */
+export const pageZone = signal<string | null>(null);
+
+export const zone = (): string => pageZone.value ?? chosenZone.value ?? browserZone;
 
 const systemDark = matchMedia('(prefers-color-scheme: dark)');
 const darkSystem = signal(systemDark.matches);

@@ -4,6 +4,7 @@ import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Ask } from './ask.tsx';
 import { connection, getText, streams } from './client.ts';
+import { lastDashboards, readLastDashboards } from './dashboard_list.ts';
 import { formatClock, zoneName } from './format.ts';
 import { isZone } from './fragment.ts';
 import { Home, ask, examples } from './home.tsx';
@@ -110,7 +111,7 @@ function Later({ page: name }: { page: LazyPage }): JSX.Element {
   const offered = isOffered(name);
   const state = loading.value;
   useEffect(() => {
-    if (offered === true) loadPages();
+    if (offered === true) void loadPages();
   }, [offered]);
   if (offered === true && state !== null && typeof state === 'object') {
     const Shown = state.pages[name];
@@ -124,7 +125,7 @@ function Later({ page: name }: { page: LazyPage }): JSX.Element {
       ) : state === 'failed' ? (
         <p class="panel waiting" role="alert">
           This page cannot be loaded now.{' '}
-          <button type="button" onClick={loadPages}>
+          <button type="button" onClick={() => void loadPages()}>
             Try again
           </button>
         </p>
@@ -258,13 +259,14 @@ function KeysDialog(): JSX.Element {
     ['Ctrl+Space', 'in the editor: open the list of completions. Enter or Tab takes one, Esc closes it'],
     ...(hasSaved() && !readOnly ? [['Ctrl+S', 'save the question'] as [string, string]] : []),
     ['F8', 'in the editor: go to the next fault'],
-    ['Ctrl+K', 'find pages, streams, questions'],
+    ['Ctrl+K', 'find pages, streams, dashboards, questions'],
     ['Space', 'pause and resume a result'],
     ['/', 'find in the rows'],
     ['?', 'this list'],
     ['← →', 'on a chart: move the cursor. On the window slider: step through windows. On tabs: change the question'],
     ['↑ ↓ ← →', 'on a table: move the marked value; Home, End and Page keys too'],
     ['Enter', 'on a table: show the whole value'],
+    ['↑ ↓ ← →', 'on a panel, while a dashboard is edited: move it. With Shift: change its size'],
     ['Ctrl+C', 'on a table: copy the marked value'],
     ['Delete', 'on a tab: close the question'],
     ['Esc', 'close a dialog or menu'],
@@ -273,7 +275,7 @@ function KeysDialog(): JSX.Element {
     <Dialog title="Keys" onClose={close}>
       <dl class="keys">
         {keys.map(([key, what]) => (
-          <div key={key}>
+          <div key={what}>
             <dt>
               <kbd>{key}</kbd>
             </dt>
@@ -336,6 +338,7 @@ function choices(): Choice[] {
   }
   if (hasSaved()) all.push({ kind: 'action', name: 'Saved queries', detail: '', run: openList });
   for (const saved of hasSaved() ? recentSaved.value : []) all.push({ kind: 'saved', name: saved.name, detail: saved.comment ?? '', run: () => openByName(saved.name) });
+  for (const { name, title } of lastDashboards.value ?? []) all.push({ kind: 'dashboard', name, detail: title, run: () => go('dashboards', name) });
   for (const example of examples.value) all.push({ kind: 'example', name: example.title, detail: example.text, run: () => ask(example) });
   for (const past of history.value) {
     const show = () => {
@@ -351,7 +354,7 @@ function Palette(): JSX.Element {
   const [find, setFind] = useState('');
   const [at, setAt] = useState(0);
   const list = useRef<HTMLUListElement>(null);
-  const all = useMemo(choices, [streams.value, examples.value, history.value, features.value, recentSaved.value]);
+  const all = useMemo(choices, [streams.value, examples.value, history.value, features.value, recentSaved.value, lastDashboards.value]);
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   const found = all.filter((choice) => words.every((word) => `${choice.kind} ${choice.name} ${choice.detail}`.toLowerCase().includes(word))).slice(0, 50);
   const marked = Math.min(at, Math.max(0, found.length - 1));
@@ -360,6 +363,7 @@ function Palette(): JSX.Element {
     close();
     choice.run();
   };
+  useEffect(() => void readLastDashboards(), []);
   useEffect(() => {
     list.current?.children[marked]?.scrollIntoView({ block: 'nearest' });
   }, [marked]);

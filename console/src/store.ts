@@ -16,6 +16,7 @@ export interface SavedRef {
   revision: number;
   comment: string | null;
   text: string;
+  dialect: Dialect;
   /** False: the server deletes it when it ends. */
   kept: boolean;
 }
@@ -96,7 +97,7 @@ export function readRef(value: unknown): SavedRef | null {
   const ref = value as Partial<SavedRef> | null | undefined;
   if (typeof ref !== 'object' || ref === null) return null;
   if (typeof ref.name !== 'string' || typeof ref.revision !== 'number' || typeof ref.text !== 'string') return null;
-  return { name: ref.name, revision: ref.revision, comment: typeof ref.comment === 'string' ? ref.comment : null, text: ref.text, kept: ref.kept !== false };
+  return { name: ref.name, revision: ref.revision, comment: typeof ref.comment === 'string' ? ref.comment : null, text: ref.text, dialect: ref.dialect === 'bullet' ? 'bullet' : 'native', kept: ref.kept !== false };
 }
 
 function isPast(value: unknown): value is Past {

@@ -11,7 +11,7 @@ import { isNumberType, isTimeType } from './chart_choice.ts';
 import { request } from './client.ts';
 import { formatNumber } from './format.ts';
 import type { Picture, TablePicture } from './picture.ts';
-import { type Tab, look, pause } from './tabs.ts';
+import { type Pane, look, pause } from './tabs.ts';
 import { cut, visible, visibleLines } from './text.ts';
 import { Dialog, Icon, Menu, announce, copyText, download } from './ui.tsx';
 import { letterKeys } from './settings.ts';
@@ -52,7 +52,7 @@ interface Opened {
   parts: string[] | null;
 }
 
-export function ResultTable({ tab, picture, table }: { tab: Tab; picture: Picture; table: TablePicture }): JSX.Element {
+export function ResultTable({ tab, picture, table }: { tab: Pane; picture: Picture; table: TablePicture }): JSX.Element {
   const scroller = useRef<HTMLDivElement>(null);
   const find = useRef<HTMLInputElement>(null);
   const [cursor, setCursor] = useState<{ row: number; column: number }>({ row: 0, column: 0 });
@@ -304,7 +304,7 @@ export function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
-function ColumnsMenu({ tab, picture }: { tab: Tab; picture: Picture }): JSX.Element {
+function ColumnsMenu({ tab, picture }: { tab: Pane; picture: Picture }): JSX.Element {
   const [filter, setFilter] = useState('');
   const view = tab.view.value;
   const names = picture.columns.map((column) => column.name).filter((name) => name.toLowerCase().includes(filter.toLowerCase()));

@@ -16,18 +16,22 @@ import { ANSWER_LENGTH_MAX, DRAFTS_MAX, type Past, type SavedRef, type Store, op
 const SAVE_MS = 300;
 const SAVE_ANSWER_MS = 5000;
 
-export interface Tab {
+/** A result on screen, of a question or of a panel, and what the reader looks at of it. */
+export interface Pane {
   id: number;
+  view: Signal<View>;
+  picture: Signal<Picture | null>;
+  playing: Signal<boolean>;
+}
+
+export interface Tab extends Pane {
   text: Signal<string>;
   dialect: Signal<Dialect>;
   parameters: Signal<string[]>;
-  view: Signal<View>;
-  picture: Signal<Picture | null>;
   /** What runs or ran last; the text may have changed since. */
   asked: Signal<Question | null>;
   /** How the text came here, for the notice that nothing runs by itself. */
   origin: Signal<'reader' | 'link' | 'other site'>;
-  playing: Signal<boolean>;
   /** The saved query that this text is of; the text may have changed since. */
   saved: Signal<SavedRef | null>;
   close(): void;
@@ -181,7 +185,7 @@ function makeTab(id: number, text: string, dialect: Dialect, parameters: string[
 }
 
 /** Whether the text differs from the saved query that it is of. */
-export const changedSince = (tab: Tab): boolean => tab.saved.value !== null && tab.saved.value.text !== tab.text.value;
+export const changedSince = ({ saved, text, dialect }: Tab): boolean => saved.value !== null && (saved.value.text !== text.value || saved.value.dialect !== dialect.value);
 
 /** A new tab, or the open one with the same text; `unsaved`: but none of a saved query. It is shown, and does not run. */
 export function openTab(given: string, dialect: Dialect = 'native', parameters: string[] = [], unsaved = false): Tab {
@@ -240,7 +244,7 @@ export function stop(tab: Tab): void {
 }
 
 /** Freezes what is shown, or goes back to the newest. The results go on coming meanwhile. */
-export function pause(tab: Tab): void {
+export function pause(tab: Pane): void {
   const picture = tab.picture.value;
   if (picture === null) return;
   tab.playing.value = false;
@@ -255,7 +259,7 @@ export function step(tab: Tab, to: number): void {
 }
 
 /** A tab with a new picture without any change of the old one's position. */
-export function look(tab: Tab, change: Partial<View>): void {
+export function look(tab: Pane, change: Partial<View>): void {
   tab.view.value = { ...tab.view.value, ...change };
 }
 

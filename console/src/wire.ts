@@ -1,6 +1,8 @@
 /** The messages between the page and its worker. */
 import type { ConnectionState } from './connection.ts';
+import type { AnswerOf } from './dashboards/answers.ts';
 import type { Format } from './export.ts';
+import type { Form } from './fragment.ts';
 import type { Json } from './json.ts';
 import type { Picture, View } from './picture.ts';
 import type { Question } from './protocol.ts';
@@ -10,6 +12,11 @@ export type ToWorker =
   | { do: 'ask'; result: number; question: Question }
   /** Shows an answer that was saved. Nothing is asked; with `resume` a query that still runs is taken up. */
   | { do: 'restore'; result: number; question: Question; answer: string; resume: boolean }
+  /** Shows the result `of` once more with a view of its own. It is asked once, and ends with `of`. */
+  | { do: 'watch'; result: number; of: number }
+  /** Shows an answer that the page has read. An answer of one row continues the result, any other replaces it.
+   * `columns` is the field `Swiftwater-Columns` of the answer. */
+  | { do: 'answer'; result: number; of: AnswerOf; question: Question; form: Form | null; text: string; columns: string | null }
   | { do: 'save'; request: number; result: number; lengthMax: number }
   | { do: 'stop'; result: number }
   | { do: 'forget'; result: number }

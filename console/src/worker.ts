@@ -9,10 +9,12 @@ import { Connection, type Socket, type SocketEvents } from './connection.ts';
 import { exportRows } from './export.ts';
 import { type Json, formatJson, parseJson } from './json.ts';
 import { explains } from './chart_choice.ts';
+import { answerRows, hasMore, partsOf } from './dashboards/answers.ts';
+import type { Form } from './fragment.ts';
 import { LiveQuery, type Row } from './live_query.ts';
 import { readQuery } from './ndjson.ts';
 import { type Memory, VIEW, type View, compute, newMemory, own } from './picture.ts';
-import { SUBPROTOCOL, endFrame, isObject, statusFrame } from './protocol.ts';
+import { SUBPROTOCOL, type Question, endFrame, isObject, readColumns, statusFrame } from './protocol.ts';
 import { type FromWorker, type StreamFacts, type ToWorker, readStream } from './wire.ts';
 
 declare const self: DedicatedWorkerGlobalScope;
@@ -41,6 +43,12 @@ interface Result {
   dirty: boolean;
   /** Ends the plain request of a result without WebSocket. */
   abort: AbortController | null;
+  /** Shares the query of another result, which speaks to the server for it. */
+  follows: boolean;
+  /** The form for a view that has none. */
+  suits: Form | null;
+  /** The server has more rows than the answer. */
+  more: boolean;
 }
 
 const results = new Map<number, Result>();
@@ -79,7 +87,7 @@ function begin(address: string): void {
       },
       lost: () => {
         streamsId = null;
-        for (const result of results.values()) if (result.abort === null) result.query.disconnect();
+        for (const result of results.values()) if (result.abort === null && asks(result)) result.query.disconnect();
         refresh();
       },
       frame: (frame) => {
@@ -88,9 +96,9 @@ function begin(address: string): void {
           return;
         }
         for (const [id, result] of results) {
-          if (frame.id === null || result.query.subscription !== frame.id) continue;
+          if (frame.id === null || result.follows || result.query.subscription !== frame.id) continue;
           guarded(result, () => result.query.frame(frame));
-          schedule(id, result);
+          changed(id, result);
         }
         bound();
       },
@@ -150,12 +158,22 @@ function inflater(received: (text: string) => void, broken: () => void): (data: 
   };
 }
 
+/** Whether a result asks the server by itself. */
+const asks = (result: Result): boolean => !result.follows && !result.query.given;
+
+/** A result has news: it is drawn, and those that follow it. */
+function changed(id: number, result: Result): void {
+  schedule(id, result);
+  for (const [other, follower] of results) if (follower.follows && follower.query === result.query) schedule(other, follower);
+}
+
 function connect(id: number, result: Result): void {
+  if (!asks(result)) return;
   if (result.query.over || result.abort !== null) return;
   // A plan is one answer: it comes by plain HTTP.
   if (explains(result.query.question.text) || connection?.state.phase === 'unavailable') connectPlain(id, result);
   else if (connection?.live === true) result.query.connect();
-  schedule(id, result);
+  changed(id, result);
 }
 
 function connectPlain(id: number, result: Result): void {
@@ -167,7 +185,7 @@ function connectPlain(id: number, result: Result): void {
       detail: `without WebSocket, ${PLAIN_RESULTS_MAX} queries run at the same time`,
       hint: 'Stop another query, or let WebSockets pass the proxy.',
     });
-    schedule(id, result);
+    changed(id, result);
     return;
   }
   const { query } = result;
@@ -186,17 +204,17 @@ function connectPlain(id: number, result: Result): void {
       line: (text) => {
         guarded(result, () => query.emit(parseJson(text), text.length, null));
         if (query.over) abort.abort();
-        schedule(id, result);
+        changed(id, result);
         bound();
       },
       problem: (problem) => {
         query.failed(problem);
-        schedule(id, result);
+        changed(id, result);
       },
       ended: (whole) => {
         if (whole) query.ended({ reason: 'finished' });
         else query.failed({ title: 'The connection to the server was lost', status: 0, hint: 'Run the query again.' });
-        schedule(id, result);
+        changed(id, result);
       },
     },
     abort.signal,
@@ -229,16 +247,19 @@ function paint(id: number, result: Result): void {
   result.dirty = false;
   result.seenVersion = query.version;
   result.posted = true;
-  post({ is: 'picture', result: id, picture: compute(query, view, memory) });
+  const picture = compute(query, result.suits === null || view.form !== null ? view : { ...view, form: result.suits }, memory);
+  if (result.more && picture.note === '') picture.note = 'The server has more rows.';
+  post({ is: 'picture', result: id, picture });
   result.notBefore = now() + Math.max(PICTURE_MS, REST_PER_WORK * (performance.now() - began));
 }
 
 /** Keeps all results together below their bound. */
 function bound(): void {
   let all = 0;
-  for (const result of results.values()) all += result.query.emits.bytes;
+  const own = [...results.values()].filter(({ follows }) => !follows);
+  for (const result of own) all += result.query.emits.bytes;
   while (all > ALL_BYTES_MAX) {
-    const largest = [...results.values()].reduce((a, b) => (b.query.emits.bytes > a.query.emits.bytes ? b : a));
+    const largest = own.reduce((a, b) => (b.query.emits.bytes > a.query.emits.bytes ? b : a));
     const freed = largest.query.emits.evict();
     if (freed === 0) return;
     all -= freed;
@@ -298,6 +319,17 @@ function columnsShown(result: Result, view: View): string[] {
   return [...result.query.names.keys()].filter((name) => !view.hidden.includes(name));
 }
 
+const newResult = (query: LiveQuery, view: View): Result => ({
+  query, view, memory: newMemory(), posted: false, timer: false, notBefore: 0, seenVersion: -1, dirty: true, abort: null, follows: false, suits: null, more: false,
+});
+
+/** A result of answers that the page reads. */
+function newAnswer(id: number, question: Question): Result {
+  const result = newResult(new LiveQuery(question, () => {}, nextId, now), { ...VIEW, visible: false });
+  results.set(id, result);
+  return result;
+}
+
 self.onmessage = ({ data }) => {
   if (data.do === 'begin') {
     begin(data.base);
@@ -316,26 +348,38 @@ self.onmessage = ({ data }) => {
   }
   if (data.do === 'ask' || data.do === 'restore') {
     const query = new LiveQuery(data.question, (frame) => connection?.send(frame), nextId, now);
-    const view = results.get(data.result)?.view ?? VIEW;
+    const before = results.get(data.result);
     forget(data.result);
-    const result: Result = {
-      query,
-      view: { ...view, at: null },
-      memory: newMemory(),
-      posted: false,
-      timer: false,
-      notBefore: 0,
-      seenVersion: -1,
-      dirty: true,
-      abort: null,
-    };
+    const result = newResult(query, { ...(before?.view ?? VIEW), at: null });
     results.set(data.result, result);
+    for (const follower of results.values()) if (follower.follows && follower.query === before?.query) Object.assign(follower, { query, memory: newMemory(), seenVersion: -1 });
     if (data.do === 'ask') connect(data.result, result);
     else {
       guarded(result, () => query.restore(data.answer, data.resume));
       if (connection?.live === true) connect(data.result, result);
     }
     schedule(data.result, result);
+    return;
+  }
+  if (data.do === 'watch') {
+    const of = results.get(data.of);
+    if (of !== undefined) results.set(data.result, { ...newResult(of.query, { ...VIEW, visible: false }), follows: true });
+    return;
+  }
+  if (data.do === 'answer') {
+    const result = results.get(data.result) ?? newAnswer(data.result, data.question);
+    guarded(result, () => {
+      const answer = parseJson(data.text);
+      const { parts, form } = partsOf(answerRows(data.of, answer), data.form);
+      result.more = hasMore(data.of, answer);
+      result.suits = form;
+      // Other answers may have other columns.
+      result.memory = newMemory();
+      result.query.declared = data.columns === null ? null : readColumns(parseJson(data.columns));
+      result.query.answer(parts, data.text.length);
+    });
+    schedule(data.result, result);
+    bound();
     return;
   }
   const result = results.get(data.result);
@@ -347,7 +391,7 @@ self.onmessage = ({ data }) => {
     case 'stop':
       result.query.stop();
       result.abort?.abort();
-      schedule(data.result, result);
+      changed(data.result, result);
       break;
     case 'forget':
       forget(data.result);
@@ -385,7 +429,7 @@ self.onmessage = ({ data }) => {
 
 function forget(id: number): void {
   const result = results.get(id);
-  result?.query.stop();
+  if (result?.follows === false) result.query.stop();
   result?.abort?.abort();
   results.delete(id);
 }

@@ -25,7 +25,7 @@ function run(name, command, ...rest) {
 
 run('types', process.execPath, join(here, 'node_modules/typescript/bin/tsc'), '-p', here);
 
-for (const name of await readdir(join(here, 'src'))) {
+for (const name of (await readdir(join(here, 'src'), { recursive: true })).filter((name) => /\.\w+$/.test(name))) {
   const text = await readFile(join(here, 'src', name), 'utf8');
   for (const found of text.match(FORBIDDEN) ?? []) faults.push(`src/${name}: ${found} is forbidden`);
   if (/\son\w+\s*=\s*"|<script(?![^>]*\ssrc=)|style\s*=\s*"/i.test(name === 'index.html' ? text : '')) faults.push('index.html: inline script or style');

@@ -53,6 +53,8 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     mode: 'on',
     objects: newObjects(),
     saved: newSaved(),
+    /** Frames that asked a query. */
+    frames: [],
     build: '0123456789abcdef',
     history: true,
     clockAheadMs: 0,
@@ -454,6 +456,8 @@ export async function startMock({ port = 0, prefix = '', dist = join(here, '../d
     socket.on('message', (message) => {
       const frame = JSON.parse(message.toString());
       if (frame.op === 'query') {
+        frame.text ??= mock.saved.get(frame.saved)?.content ?? 'SELECT 1 FRM';
+        mock.frames.push(frame);
         mock.asked.push(frame.text);
         const problem = fault(frame.text);
         if (problem !== null) {

@@ -17,10 +17,10 @@ try {
     platform: 'node',
     format: 'esm',
     target: 'node20',
-    external: ['fast-check'],
+    external: ['fast-check', 'ajv'],
     logLevel: 'warning',
   });
-  const { status } = spawnSync(process.execPath, ['--test', ...files.map((name) => join(out, name.replace(/\.ts$/, '.mjs')))], { stdio: 'inherit' });
+  const { status } = spawnSync(process.execPath, ['--test', ...files.map((name) => join(out, name.replace(/\.ts$/, '.mjs')))], { stdio: 'inherit', cwd: join(here, '..') });
   process.exitCode = status ?? 1;
 } finally {
   await rm(out, { recursive: true });

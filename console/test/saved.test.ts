@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { type State, readFragment, writeFragment } from '../src/fragment.ts';
-import { lastChanged, nameFault, readSaved, readSavedPage, savedPage, savedPath } from '../src/saved_object.ts';
+import { nameFault, readSaved, readSavedPage, savedPage, savedPath } from '../src/saved_object.ts';
 import { readRef } from '../src/store.ts';
 
 const text = fc.string({ unit: 'grapheme', minLength: 1 });
@@ -46,18 +46,8 @@ test('answers are read, and parts of another shape are left out', () => {
   const read = { name: 'busy', comment: null, revision: 7, changed: Date.UTC(2026, 10, 30, 9, 0, 1) };
   assert.deepEqual(readSavedPage({ objects: [facts, { name: 5 }, null, { ...facts, revision: '7' }], next: 'busy', kept: false }), { objects: [read], next: 'busy', kept: false });
   assert.deepEqual(readSavedPage([]), { objects: [], next: null, kept: true });
-  assert.deepEqual(readSaved({ ...facts, content: 'a\r\nb', kept: true }), { ...read, content: 'a\nb', kept: true });
+  assert.deepEqual(readSaved({ ...facts, content: 'a\r\nb', dialect: 'bullet', kept: true }), { ...read, content: 'a\nb', dialect: 'bullet', kept: true });
   assert.equal(readSaved({ ...facts, content: { version: 1 } }), null);
-  assert.deepEqual(readRef({ name: 'a', revision: 1, text: 't', comment: 5 }), { name: 'a', revision: 1, text: 't', comment: null, kept: true });
+  assert.deepEqual(readRef({ name: 'a', revision: 1, text: 't', comment: 5 }), { name: 'a', revision: 1, text: 't', dialect: 'native', comment: null, kept: true });
   assert.deepEqual([undefined, null, 5, { name: 'a' }].map(readRef), [null, null, null, null]);
-});
-
-test('the queries that changed last come first', () => {
-  fc.assert(
-    fc.property(fc.array(fc.record({ name: text, comment: fc.constant(null), revision: fc.nat(), changed: fc.option(fc.nat()) })), fc.nat(10), (objects, most) => {
-      const found = lastChanged(objects, most);
-      assert.equal(found.length, Math.min(most, objects.length));
-      found.forEach((one, i) => assert.ok(i === 0 || (found[i - 1]?.changed ?? 0) >= (one.changed ?? 0)));
-    }),
-  );
 });

@@ -6,10 +6,12 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
 import { startMock } from '../mock.mjs';
-import { objectTests } from './objects.mjs';
-import { operationsTests } from './operations.mjs';
+import { dashboardTests } from './dashboards.mjs';
+import { dashboardEditTests } from './dashboards_edit.mjs';
 import { keepTests } from './keep.mjs';
 import { linkTests } from './links.mjs';
+import { objectTests } from './objects.mjs';
+import { operationsTests } from './operations.mjs';
 import { savedTests } from './saved.mjs';
 import { tests as pageTests } from './tests.mjs';
 
@@ -79,7 +81,7 @@ async function attempt([name, options, body]) {
 }
 
 // Two at a time; what measures time or uses the clipboard runs alone.
-const tests = [...pageTests, ...objectTests, ...operationsTests, ...savedTests, ...linkTests, ...keepTests];
+const tests = [...pageTests, ...objectTests, ...operationsTests, ...savedTests, ...linkTests, ...keepTests, ...dashboardTests, ...dashboardEditTests];
 const chosen = tests.filter(([name]) => name.includes(wanted));
 const queue = chosen.filter(([, options]) => options.alone !== true);
 const work = async () => {

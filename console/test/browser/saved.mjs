@@ -159,7 +159,7 @@ export const savedTests = [
     await form.getByRole('alert').getByText('A name cannot be . or .. alone').waitFor();
     await field(form, 'Name').fill(HOSTILE);
     await page.keyboard.press('Enter');
-    await form.getByRole('alert').getByText(`\`${SHOWN}\` is no name`).waitFor();
+    await form.getByRole('alert').getByText(`\`${SHOWN}\` cannot be the name of a saved query`).waitFor();
     mock.saved.refuse = { status: 507, title: 'No room', detail: 'saved objects would need 17000000 bytes, limit is 16777216', hint: 'Delete saved objects.' };
     await field(form, 'Name').fill('good');
     await page.keyboard.press('Enter');
