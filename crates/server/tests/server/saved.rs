@@ -1,4 +1,4 @@
-//! Tests saved objects and links over HTTP and `/v1/ws`.
+//! Tests saved objects and links over HTTP.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
