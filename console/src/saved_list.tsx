@@ -10,7 +10,7 @@ import { isConflict, read, remove, write } from './saved_calls.ts';
 import { recentSaved } from './saved_controls.tsx';
 import { type SavedFacts, nameFault, readSavedPage, savedPage } from './saved_object.ts';
 import { forget, openByName, refOf } from './saved_open.tsx';
-import { AskOnce, timeText, useFocusKept } from './sections.tsx';
+import { AskOnce, Pager, timeText, useFocusKept } from './sections.tsx';
 import { copyLink } from './short_links.tsx';
 import { tabs } from './tabs.ts';
 import { Dialog, announce, overlay, toast } from './ui.tsx';
@@ -55,17 +55,7 @@ function SavedList(): JSX.Element {
         {list.data !== null && objects.length === 0 && <p class="dim">{prefix === '' && pages.length === 0 ? 'No query is saved. Save on Ask saves the text of a tab under a name.' : 'No saved query has such a name.'}</p>}
         {objects.length > 0 && <Rows objects={objects} ask={setAsking} />}
       </div>
-      {(pages.length > 0 || next !== null) && (
-        <div class="bar pager">
-          <button type="button" disabled={pages.length === 0} onClick={() => setPages(pages.slice(0, -1))}>
-            Previous page
-          </button>
-          <button type="button" disabled={next === null} onClick={() => next !== null && setPages([...pages, next])}>
-            Next page
-          </button>
-          <span class="dim">Page {formatNumber(pages.length + 1)}</span>
-        </div>
-      )}
+      <Pager pages={pages} next={next} show={setPages} />
       {asking?.to === 'delete' && <Delete saved={asking.saved} done={done} onClose={() => setAsking(null)} />}
       {asking?.to === 'rename' && <Rename saved={asking.saved} done={done} onClose={() => setAsking(null)} />}
     </Dialog>

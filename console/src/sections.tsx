@@ -181,3 +181,19 @@ export function AskOnce({ question, onClose }: { question: Question; onClose(): 
     </Dialog>
   );
 }
+
+/** The buttons of a list that comes in pages. `pages`: the `after` of each page behind the first, up to this one; `next`: that of the following one. */
+export function Pager({ pages, next, show }: { pages: string[]; next: string | null; show(pages: string[]): void }): JSX.Element | null {
+  if (pages.length === 0 && next === null) return null;
+  return (
+    <div class="bar pager">
+      <button type="button" disabled={pages.length === 0} onClick={() => show(pages.slice(0, -1))}>
+        Previous page
+      </button>
+      <button type="button" disabled={next === null} onClick={() => next !== null && show([...pages, next])}>
+        Next page
+      </button>
+      <span class="dim">Page {formatNumber(pages.length + 1)}</span>
+    </div>
+  );
+}

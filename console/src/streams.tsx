@@ -14,6 +14,7 @@ import { type Action, ActionDialog, Choice, Code, type Column, Condition, Depend
 import { offsetAfter, offsetOf } from './places.ts';
 import { type Problem, isObject } from './protocol.ts';
 import { go, object } from './route.ts';
+import { Pager } from './sections.tsx';
 import { isDark } from './settings.ts';
 import { Rates } from './streams_history.ts';
 import { columnsOf } from './changes.ts';
@@ -112,17 +113,7 @@ function List(): JSX.Element {
         )}
         {data !== null && list.length === 0 && (prefix !== '' || pages.length > 0) && <p class="dim">No stream has such a name.</p>}
         {list.length > 0 && <ObjectTable caption="Streams" columns={columns} rows={list} keyOf={(one) => one.name} sorted={sort} onSort={(key) => begin(() => setSort(key))} />}
-        {byName && (pages.length > 0 || next !== null) && (
-          <div class="bar pager">
-            <button type="button" disabled={pages.length === 0} onClick={() => setPages(pages.slice(0, -1))}>
-              Previous page
-            </button>
-            <button type="button" disabled={next === null} onClick={() => next !== null && setPages([...pages, next])}>
-              Next page
-            </button>
-            <span class="dim">Page {formatNumber(pages.length + 1)}</span>
-          </div>
-        )}
+        {byName && <Pager pages={pages} next={next} show={setPages} />}
         {!byName && list.length >= limit && (
           <div class="bar pager">
             <span class="dim">The first {formatNumber(list.length)}.</span>

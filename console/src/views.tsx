@@ -15,6 +15,7 @@ import { type Action, ActionDialog, Code, type Column, Condition, DependentsWarn
 import { waitMs } from './poll.ts';
 import { type Problem, isObject } from './protocol.ts';
 import { go, object } from './route.ts';
+import { Pager } from './sections.tsx';
 import { zone } from './settings.ts';
 import { active } from './tabs.ts';
 import { Icon, toast } from './ui.tsx';
@@ -258,17 +259,7 @@ function Rows({ name }: { name: string }): JSX.Element {
       {absent ? <p class="dim">The view has no row of this key.</p> : <Condition of={read} />}
       {wanted === null && data !== null && rows.length === 0 && <p class="dim">{prefix === '' && pages.length === 0 ? 'The view has no row yet. Its first event makes one.' : 'No key has these first values.'}</p>}
       {rows.length > 0 && !absent && <ObjectTable caption="Rows of the view" columns={valueColumns(columnsOf(rows))} rows={rows} keyOf={(_, i) => i} />}
-      {wanted === null && (pages.length > 0 || next !== null) && (
-        <div class="bar pager">
-          <button type="button" disabled={pages.length === 0} onClick={() => setPages(pages.slice(0, -1))}>
-            Previous page
-          </button>
-          <button type="button" disabled={next === null} onClick={() => next !== null && setPages([...pages, next])}>
-            Next page
-          </button>
-          <span class="dim">Page {formatNumber(pages.length + 1)}</span>
-        </div>
-      )}
+      {wanted === null && <Pager pages={pages} next={next} show={setPages} />}
     </Panel>
   );
 }

@@ -8,7 +8,7 @@ import { Failure, problemOfError, readOnly, useWatch } from '../objects.ts';
 import { type Column, Condition, Field, Fold, ObjectLink, ObjectTable, PageHeading, ProblemBox, shown, timeText } from '../parts.tsx';
 import { type Problem, isObject } from '../protocol.ts';
 import { go } from '../route.ts';
-import { AskOnce, type Question } from '../sections.tsx';
+import { AskOnce, Pager, type Question } from '../sections.tsx';
 import { download, toast } from '../ui.tsx';
 import { type Dashboard, emptyDashboard, readDashboard } from './document.ts';
 import { faultText, jsonOf } from './editing.ts';
@@ -54,16 +54,7 @@ export function List(): JSX.Element {
         <Condition of={read} />
         {read.data !== null && rows.length === 0 && <p class="dim">{prefix === '' ? `There is no dashboard.${readOnly ? '' : ' Create one, or begin with an example.'}` : 'No dashboard has such a name.'}</p>}
         {rows.length > 0 && <ObjectTable caption="Dashboards" columns={columnsOf(remove)} rows={rows} keyOf={({ name }) => name} />}
-        {(before.length > 0 || next !== null) && (
-          <div class="bar pager">
-            <button type="button" disabled={before.length === 0} onClick={() => setBefore(before.slice(0, -1))}>
-              Previous page
-            </button>
-            <button type="button" disabled={next === null} onClick={() => next !== null && setBefore([...before, next])}>
-              Next page
-            </button>
-          </div>
-        )}
+        <Pager pages={before} next={next} show={setBefore} />
       </section>
       {!readOnly && <Examples />}
       {question !== null && <AskOnce question={question} onClose={() => setQuestion(null)} />}
